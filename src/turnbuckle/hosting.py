@@ -153,7 +153,10 @@ class _Parts:
         self._slots = Slots(server.max_runs, server.max_runs_per_owner)
         self.services = services_of(opened, self._slots)
         self.services.runs.route_of = tally.route_of
-        self._disconnect = DisconnectPolicy(self.services.runs.stop_soon)
+        runs_service = self.services.runs
+        elsewhere = None if opened.nodes is None else runs_service.is_read_elsewhere
+        self._disconnect = DisconnectPolicy(runs_service.stop_soon, elsewhere)
+        runs_service.is_read = self._disconnect.is_read
         self._streamer = RunStreamer(
             opened.journal, self._heartbeat, self._disconnect, metrics, server.hold_status
         )

@@ -13,13 +13,15 @@ from turnbuckle.vocab.ids import RunId
 RUN = RunId("r1")
 
 
-def run_scenario(scenario):
+def run_scenario(scenario, read_elsewhere=None):
     """Play a scenario, let an hour pass, and give the stops with their time, and how many runs are still looked after."""
     clock = VirtualClock()
     stops = []
 
     async def main():
-        attendance = DisconnectPolicy(lambda run, why: stops.append((run, why, round(clock.now()))))
+        attendance = DisconnectPolicy(
+            lambda run, why: stops.append((run, why, round(clock.now()))), read_elsewhere
+        )
         await scenario(attendance)
         await asyncio.sleep(3600)
         return len(attendance)
@@ -129,6 +131,42 @@ def test_a_reader_that_comes_to_an_expected_run_keeps_it():
         attendance.leave(RUN, "detach", ended=True)
 
     assert run_scenario(scenario) == ([], 0)
+
+
+@pytest.mark.requirement("K2", "F7")
+@pytest.mark.parametrize("times", [0, 1, 3])
+def test_a_grace_begins_again_as_long_as_somebody_reads_at_another_node(times):
+    answers = [True] * times
+
+    async def read_elsewhere(run):
+        return bool(answers) and answers.pop()
+
+    async def scenario(attendance):
+        attendance.expect(RUN, "30")
+
+    told = "nobody read it for 30 seconds"
+    assert run_scenario(scenario, read_elsewhere) == ([(RUN, told, 30 * (times + 1))], 0)
+
+
+@pytest.mark.requirement("K2", "F7")
+@pytest.mark.parametrize("how", ["ends", "is read"])
+def test_what_happens_while_other_nodes_are_asked_counts(how):
+    async def scenario(attendance):
+        async def read_elsewhere(run):
+            if how == "ends":
+                attendance.forget(run)
+            else:
+                attendance.enter(run, "detach")
+            return False
+
+        elsewhere.append(read_elsewhere)
+        attendance.expect(RUN, "30")
+        await asyncio.sleep(100)
+        if how == "is read":
+            attendance.leave(RUN, "detach", ended=True)
+
+    elsewhere = []
+    assert run_scenario(scenario, lambda run: elsewhere[0](run)) == ([], 0)
 
 
 @pytest.mark.parametrize(

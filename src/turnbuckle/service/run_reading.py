@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnbuckle.errors import ApprovalUnknown, RunUnfinished, RunUnknown
-from turnbuckle.journal.port import Item, StreamQuery, StreamRow
+from turnbuckle.journal.port import Item, JournalError, StreamQuery, StreamRow
 from turnbuckle.journal.tail import read_all
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND as RUN
@@ -48,6 +48,8 @@ class RunReading:
         self._manager = stores.manager
         self.spending = stores.spending
         self.route_of: Callable[[RunId], str] = lambda run: ""  # whoever looks on may know
+        self.is_read: Callable[[RunId], bool] = lambda _: False
+        """Whether anybody reads a run here."""
 
     def live(self, run: RunId) -> Running | None:
         """The run, if it is driven here at this moment."""
@@ -57,6 +59,17 @@ class RunReading:
     def desk(self) -> NodeDesk | None:
         """The other nodes, if there may be any."""
         return self._stores.desk
+
+    async def is_read_elsewhere(self, run: RunId) -> bool:
+        """Whether somebody reads it at another node. If that cannot be found out, somebody may."""
+        assert self.desk is not None
+        try:
+            return any(await self.desk.from_all(self, RunReading._is_read_here, run))
+        except JournalError:
+            return True
+
+    async def _is_read_here(self, run: RunId) -> bool:
+        return self.is_read(run)
 
     def _goes_on_elsewhere(self, row: StreamRow) -> bool:
         """Whether another node drives it; one that died a moment ago counts."""

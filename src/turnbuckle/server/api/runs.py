@@ -57,7 +57,8 @@ class RunsApi:
 
     async def create(self, exchange: Exchange) -> Answer:
         (begun, passed), owner = await self._begin(exchange), exchange.caller.owner
-        if self._runs.live(begun.run) is not None:
+        # Whoever took the request looks after its client, also if another node drives the run.
+        if self._runs.live(begun.run) is not None or self._runs.desk is not None:
             self._disconnect.expect(begun.run, begun.origin.on_disconnect)
         line = await self._runs.line(begun, owner)
         headers = (*run_headers(begun, owner), *passed.headers, ("location", f"/v1/runs/{begun.run}"))

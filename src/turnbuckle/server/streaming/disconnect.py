@@ -10,12 +10,12 @@ Each reader brings a policy for the case that it leaves before the run's end:
   time, by whichever way, keeps it alive.
 
 A reader that saw the end has not left. Waiting costs one timer for each run that nobody reads, and nothing
-otherwise.
+otherwise. Among nodes, a grace that is over begins again if somebody reads the run at another node.
 """
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from turnbuckle.errors import InvalidValue
 from turnbuckle.vocab.ids import RunId
@@ -25,6 +25,7 @@ SECONDS = r"[0-9]{1,6}(\.[0-9]{1,3})?"
 """How a grace is written: at most eleven days. Longer ones are `detach`; a timer for years is a mistake."""
 
 Stop = Callable[[RunId, str], None]
+ReadElsewhere = Callable[[RunId], Awaitable[bool]]
 
 
 def read_policy(text: str, default: str, *, param: str = "X-Turnbuckle-On-Disconnect") -> str:
@@ -56,13 +57,19 @@ class _Attended:
 class DisconnectPolicy:
     """Counts readers and calls `stop` with a run and the reason. `stop` must not wait."""
 
-    def __init__(self, stop: Stop) -> None:
+    def __init__(self, stop: Stop, read_elsewhere: ReadElsewhere | None = None) -> None:
         self._stop = stop
+        self._read_elsewhere = read_elsewhere
+        self._asking: set[asyncio.Task[None]] = set()
         self._runs: dict[RunId, _Attended] = {}
 
     def __len__(self) -> int:
         """How many runs are looked after."""
         return len(self._runs)
+
+    def is_read(self, run: RunId) -> bool:
+        """Whether anybody reads it here."""
+        return run in self._runs and self._runs[run].readers > 0
 
     def enter(self, run: RunId, policy: str) -> None:
         """A reader begins."""
@@ -116,7 +123,26 @@ class DisconnectPolicy:
             del self._runs[run]
             return
         why = f"nobody read it for {found.grace:g} seconds"
-        found.timer = asyncio.get_running_loop().call_later(found.grace, self._end, run, why)
+        found.timer = asyncio.get_running_loop().call_later(found.grace, self._grace_over, run, why)
+
+    def _grace_over(self, run: RunId, why: str) -> None:
+        if self._read_elsewhere is None:
+            self._end(run, why)
+            return
+        asking = asyncio.create_task(self._end_if_unread(run, why), name=f"readers of {run}")
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+
+    async def _end_if_unread(self, run: RunId, why: str) -> None:
+        assert self._read_elsewhere is not None
+        attended = self._runs[run]
+        elsewhere = await self._read_elsewhere(run)
+        if self._runs.get(run) is not attended or attended.readers:
+            return  # it has ended, or somebody came back meanwhile
+        if elsewhere:
+            self._left_alone(run, attended)
+        else:
+            self._end(run, why)
 
     def _end(self, run: RunId, why: str) -> None:
         attended = self._runs[run]
