@@ -1,10 +1,10 @@
-"""Nodes on one database: how long a word takes to a reader at another node, what claims cost, and how soon the
-work of a node that was killed is taken over.
+"""Nodes on one database: how long a word takes to a reader at another node, what claims cost, and how soon
+the work of a node that was killed is taken over.
 
     .venv/bin/python -m benchmarks.nodes "postgresql://user@/postgres?host=…" [--runs 1 50 200] [--seconds 5]
 
-Writers are in one process and readers in another, each with a journal of its own; they share a clock. A run has
-twenty words a second. The database is given, and gets a schema that is dropped at the end.
+Writers are in one process and readers in another, each with a journal of its own; they share a clock. A run
+has twenty words a second. The database is given, and gets a schema that is dropped at the end.
 """
 
 import argparse

@@ -159,14 +159,18 @@ def test_what_happens_while_other_nodes_are_asked_counts(how):
                 attendance.enter(run, "detach")
             return False
 
-        elsewhere.append(read_elsewhere)
+        asked["of"] = read_elsewhere
         attendance.expect(RUN, "30")
         await asyncio.sleep(100)
         if how == "is read":
             attendance.leave(RUN, "detach", ended=True)
 
-    elsewhere = []
-    assert run_scenario(scenario, lambda run: elsewhere[0](run)) == ([], 0)
+    asked = {}
+
+    async def elsewhere(run):
+        return await asked["of"](run)
+
+    assert run_scenario(scenario, elsewhere) == ([], 0)
 
 
 @pytest.mark.parametrize(
