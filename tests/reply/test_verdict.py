@@ -31,7 +31,16 @@ NO = ReplyRefusal("No.", True)
 
 def _reply(*blocks, finish="stop", output=None, last=ENDED, skipped=0, reasoning=0):
     usage = None if output is None else Usage(input=5, output=output, reasoning=reasoning)
-    return Reply(blocks, "r", "m", finish, finish or "", "", usage, skipped, last)
+    return Reply(
+        blocks,
+        id="r",
+        model="m",
+        finish=finish,
+        finish_said=finish or "",
+        usage=usage,
+        skipped=skipped,
+        last=last,
+    )
 
 
 TABLE = [
