@@ -30,6 +30,7 @@ class Person:
         ("YES ", "allowed"),
         ("", "denied"),
         ("n", "denied"),
+        ("a", "allowed"),
         ("yes please", "denied"),
         ("да", "denied"),
     ],
@@ -41,7 +42,8 @@ def test_only_a_plain_yes_allows_a_call(typed, verdict):
         await asyncio.gather(answer_all(harness.journal, running, person, 0), running.outcome())
         (answered,) = await harness.of(running.run, ApprovalAnswered)
         assert (answered.verdict, answered.by) == (verdict, "terminal")
-        assert person.asked == ['May shell run with {"command":"make"}? [y/N]']
+        assert answered.always == (typed == "a")
+        assert person.asked == ['May shell run with {"command":"make"}? [y/a/N]']
 
     run_scenario(scenario, call(SHELL), HELLO)
 

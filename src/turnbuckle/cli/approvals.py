@@ -9,13 +9,17 @@ from typing import Any, TextIO
 
 import msgspec
 
-from turnbuckle.cli.pieces import Break, Line
+from turnbuckle.cli.pieces import Break, Line, Piece, drawn
 from turnbuckle.cli.screen import Screen
 from turnbuckle.journal.port import Reader
 from turnbuckle.journal.tail import tail
+from turnbuckle.narrate.fold import Narration
+from turnbuckle.narrate.questions import question_lines
+from turnbuckle.narrate.told import QuestionAnswered, QuestionAsked
+from turnbuckle.runtime.driver import PersonsAnswer
 from turnbuckle.runtime.running import Running
 from turnbuckle.service.runs import Decision
-from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, RunEnded, decode
+from turnbuckle.turn.facts import ApprovalAsked, RunEnded, decode
 from turnbuckle.vocab.visible import visible_line
 
 _LONGEST = 65_536
@@ -37,42 +41,76 @@ def ask_on_terminal(screen: Screen, source: TextIO | None = None) -> Callable[[s
 
 
 async def answer_all(
-    journal: Reader, running: Running, ask: Callable[[str], Awaitable[str]], after: int
+    journal: Reader,
+    running: Running,
+    ask: Callable[[str], Awaitable[str]],
+    after: int,
+    show: Callable[[list[Piece]], None] = lambda pieces: None,
 ) -> None:
     """Put every question of the run to the person at the terminal, one at a time, until the run has its end.
-    What stands before `after` is history, in which a question may have its answer already."""
-    waiting: dict[str, ApprovalAsked] = {}
-    async for items in tail(journal, running.run):
-        for item in items:
-            match decode(item.data):
-                case RunEnded():
+    What stands before `after` is history, in which a question may have its answer already. One that got its
+    answer otherwise, or whose time is over, is put no more. `show` draws what it is about."""
+    narration = Narration(running.run)
+    waiting: dict[str, QuestionAsked] = {}
+    putting: asyncio.Task[None] | None = None
+    put = ""
+    given: set[str] = set()  # a question is put once, also while its answer is not read yet
+    try:
+        async for items in tail(journal, running.run):
+            for item in items:
+                fact = decode(item.data)
+                for told in narration.take(fact):
+                    match told:
+                        case QuestionAsked():
+                            waiting[told.approval] = told
+                        case QuestionAnswered(approval):
+                            waiting.pop(approval, None)
+                if isinstance(fact, RunEnded):
                     return
-                case ApprovalAsked() as asked:
-                    waiting[asked.approval] = asked
-                case ApprovalAnswered(_, approval):
-                    waiting.pop(approval, None)
-        while waiting and items[-1].seq >= after:
-            first = next(iter(waiting))
-            await _put(running, waiting.pop(first), ask)
+            if putting is not None and (put not in waiting or putting.done()):
+                await _ended(putting)
+                putting = None
+            unasked = [approval for approval in waiting if approval not in given]
+            if putting is None and unasked and items[-1].seq >= after:
+                put = unasked[0]
+                given.add(put)
+                putting = asyncio.create_task(_put(running, waiting[put], ask, show))
+    finally:
+        if putting is not None:
+            await _ended(putting)
 
 
-async def _put(running: Running, asked: ApprovalAsked, ask: Callable[[str], Awaitable[str]]) -> None:
+async def _ended(putting: "asyncio.Task[None]") -> None:
+    putting.cancel()
+    await asyncio.wait({putting})
+    if not putting.cancelled():
+        putting.result()
+
+
+async def _put(
+    running: Running,
+    asked: QuestionAsked,
+    ask: Callable[[str], Awaitable[str]],
+    show: Callable[[list[Piece]], None],
+) -> None:
     if asked.kind == "question":
         await running.answer(asked.approval, "answered", "terminal", await ask(asked.question))
         return
-    answer = await ask(f"{question_text(asked)} [y/N]")
-    says_yes = answer.strip().lower() in ("y", "yes")
-    await running.answer(asked.approval, "allowed" if says_yes else "denied", "terminal")
+    show([Break(), *drawn(question_lines(asked))])
+    answer = await ask(f"{question_text(asked)} [{'y/a/N' if asked.always else 'y/N'}]")
+    decision, words = read_answer(asked, answer.strip())
+    verdict: PersonsAnswer = "allowed" if decision in ("allow", "allow_always") else "denied"
+    always = decision == "allow_always"
+    await running.answer(asked.approval, verdict, "terminal", words, always=always)
 
 
-def question_text(asked: ApprovalAsked) -> str:
+def question_text(asked: ApprovalAsked | QuestionAsked) -> str:
     """What a person is asked, with the arguments that a yes would be for."""
     if asked.kind == "question":
         return asked.question
+    name = asked.name if isinstance(asked, ApprovalAsked) else asked.tool
     shown = arguments_text(asked.arguments)
-    return (
-        f"{asked.name} {shown}: {asked.question}" if asked.question else f"May {asked.name} run with {shown}?"
-    )
+    return f"{name} {shown}: {asked.question}" if asked.question else f"May {name} run with {shown}?"
 
 
 def arguments_text(arguments: dict[str, Any]) -> str:
@@ -101,7 +139,7 @@ async def _one_line(typed: int) -> str:
         loop.remove_reader(typed)
 
 
-def read_answer(question: ApprovalAsked, text: str) -> tuple[Decision | None, str]:
+def read_answer(question: ApprovalAsked | QuestionAsked, text: str) -> tuple[Decision | None, str]:
     """What a line says to a question, and with which words; None if it is no answer."""
     if question.kind == "question":
         return "answer", text
@@ -109,6 +147,8 @@ def read_answer(question: ApprovalAsked, text: str) -> tuple[Decision | None, st
     match word.lower().rstrip(",:;."):
         case "y" | "yes" if not rest:
             return "allow", ""
+        case "a" | "always" if not rest and question.always:
+            return "allow_always", ""
         case "n" | "no":
             return "deny", rest.strip()
         case _:

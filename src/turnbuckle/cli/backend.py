@@ -12,6 +12,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from turnbuckle.errors import TurnbuckleError
+from turnbuckle.service.changed_files import ChangedFile
+from turnbuckle.service.changes import FileDiff
 from turnbuckle.service.run_view import RunLine
 from turnbuckle.service.runs import Decision
 from turnbuckle.service.sessions import SessionChange, SessionLine, Verb
@@ -157,6 +159,14 @@ class SessionBackend(Protocol):
 
     async def draft(self, name: str) -> str:
         """The text of a draft."""
+        ...
+
+    async def changes(self, run: str) -> list[FileDiff]:
+        """The files that a run has changed, each with its whole diff."""
+        ...
+
+    async def revert(self, run: str, path: str) -> ChangedFile:
+        """Make a file what it was before a run."""
         ...
 
     async def ledger(self, run: str) -> tuple[Waste, ...]: ...

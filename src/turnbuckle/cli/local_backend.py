@@ -22,6 +22,8 @@ from turnbuckle.runtime.retention import prune_outputs
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import NewRun
 from turnbuckle.runtime.transcript import UNDONE
+from turnbuckle.service.changed_files import ChangedFile
+from turnbuckle.service.changes import FileDiff
 from turnbuckle.service.owners import LOCAL, Caller, session_id
 from turnbuckle.service.run_view import RunLine
 from turnbuckle.service.runs import Decision
@@ -230,6 +232,12 @@ class LocalBackend:
         if draft is None:
             raise BackendRefused(f"there is no draft {name}; /drafts lists them")
         return draft.text
+
+    async def changes(self, run: str) -> list[FileDiff]:
+        return await self.services.changes.diffs(run, None)
+
+    async def revert(self, run: str, path: str) -> ChangedFile:
+        return await self.services.changes.undo(run, path, None, "terminal")
 
     async def ledger(self, run: str) -> tuple[Waste, ...]:
         ledger = Ledger()

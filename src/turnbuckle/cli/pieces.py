@@ -5,9 +5,11 @@ from typing import Literal
 from msgspec import Struct
 
 from turnbuckle.narrate.fold import Narration
+from turnbuckle.narrate.questions import DrawnLine, LineKind, change_lines
 from turnbuckle.narrate.told import (
     Notice,
     Paragraph,
+    QuestionAsked,
     Reasoning,
     RunOver,
     Text,
@@ -21,7 +23,7 @@ from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.prices import Spent, spent_text
 from turnbuckle.vocab.tooling import ToolOutcome
 
-Tone = Literal["tool", "notice", "quiet", "bad"]
+Tone = Literal["tool", "notice", "quiet", "bad", "added", "removed", "plain"]
 
 
 class Words(Struct, frozen=True):
@@ -46,6 +48,22 @@ class Line(Struct, frozen=True):
 
 Piece = Words | Break | Line
 
+SHOWN = 8
+"""Lines of a diff that are shown when a call is done."""
+_TONES: dict[LineKind, Tone] = {
+    "about": "quiet",
+    "command": "plain",
+    "file": "tool",
+    "added": "added",
+    "removed": "removed",
+    "context": "quiet",
+}
+
+
+def drawn(lines: list[DrawnLine]) -> list[Line]:
+    """Lines for a terminal, each in its colour."""
+    return [Line(line.text, _TONES[line.kind]) for line in lines]
+
 
 # How a call that was cut is finished is a matter between the model and us: its tool is not named.
 _JOINED = "✓ more of a call that was cut was joined"
@@ -59,6 +77,7 @@ class PieceRenderer:
         self.reasoning = reasoning
         self.narration = Narration() if narration is None else narration
         self._thinking = False
+        self._seen: set[tuple[str, str]] = set()  # changes whose diffs a person was shown with a question
 
     def take(self, fact: Fact) -> list[Piece]:
         if text := self.narration.going_on(fact):
@@ -70,6 +89,9 @@ class PieceRenderer:
 
     def draw(self, told: Told) -> list[Piece]:
         match told:
+            case QuestionAsked():
+                self._seen |= {(change.path, change.after) for change in told.changes}
+                return []
             case Text(text, gap):
                 return [*self._turn(False), Words(text[gap:], apart=text[:gap])]
             case Reasoning(text):
@@ -81,7 +103,7 @@ class PieceRenderer:
             case ToolEnded(_, "finish_call", outcome):
                 return [Break(), Line(_JOINED if outcome.ok else _NOT_JOINED)]
             case ToolEnded(_, tool, outcome):
-                return [Break(), _result_line(tool, outcome)]
+                return [Break(), _result_line(tool, outcome), *self._changes(outcome)]
             case Notice(text, "left" | "restarted" | "crashed"):
                 return [Line(text)]  # no break: what the model was saying goes on behind it
             case Notice(text):
@@ -90,6 +112,14 @@ class PieceRenderer:
                 return [Break(), outcome_line(end, told.seconds, told.spent)]
             case _:
                 return []
+
+    def _changes(self, outcome: ToolOutcome) -> list[Piece]:
+        """What became of files: the beginning of each diff, or only its size if it stands there already."""
+        lines: list[DrawnLine] = []
+        for change in outcome.changes:
+            known = (change.path, change.after) in self._seen
+            lines += change_lines(change, SHOWN)[:1] if known else change_lines(change, SHOWN)
+        return list(drawn(lines))
 
     def _turn(self, thinking: bool) -> list[Piece]:
         """From words to thoughts, or back."""

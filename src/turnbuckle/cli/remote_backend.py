@@ -31,6 +31,8 @@ from turnbuckle.cli.backend import (
 from turnbuckle.cli.remote import Remote, ServerGone, ServerRefused, refusal, session_path
 from turnbuckle.errors import InvalidValue
 from turnbuckle.service.catalog import ON_ROUTE
+from turnbuckle.service.changed_files import ChangedFile
+from turnbuckle.service.changes import FileDiff
 from turnbuckle.service.run_view import RunLine
 from turnbuckle.service.runs import Decision
 from turnbuckle.service.sessions import SessionChange, SessionLine, Verb
@@ -222,6 +224,13 @@ class RemoteBackend:
     async def draft(self, name: str) -> str:
         run, _, draft = name.rpartition(":")
         return str((await self._ask("GET", f"{_run_path(run)}/drafts/{quote(draft, safe='')}"))["text"])
+
+    async def changes(self, run: str) -> list[FileDiff]:
+        return msgspec.convert(await self._every(f"{_run_path(run)}/changes"), list[FileDiff])
+
+    async def revert(self, run: str, path: str) -> ChangedFile:
+        told = await self._ask("POST", f"{_run_path(run)}/changes/undo", {"path": path})
+        return msgspec.convert(told, ChangedFile)
 
     async def ledger(self, run: str) -> tuple[Waste, ...]:
         told = await self._ask("GET", f"{_run_path(run)}/ledger")

@@ -300,7 +300,7 @@ async def watched(
     asking = (
         None
         if look.ask is None
-        else asyncio.create_task(answer_all(opened.journal, running, look.ask, after))
+        else asyncio.create_task(answer_all(opened.journal, running, look.ask, after, look.screen.show))
     )
     try:
         await asyncio.wait({following, ending, failing}, return_when=asyncio.FIRST_COMPLETED)

@@ -16,7 +16,15 @@ from typing import TextIO
 from turnbuckle.cli.pieces import Break, Line, Piece, Tone, Words
 from turnbuckle.vocab.visible import visible_json, visible_line, visible_text
 
-_COLORS: dict[Tone, str] = {"tool": "\x1b[36m", "notice": "\x1b[33m", "quiet": "\x1b[2m", "bad": "\x1b[31m"}
+_COLORS: dict[Tone, str] = {
+    "tool": "\x1b[36m",
+    "notice": "\x1b[33m",
+    "quiet": "\x1b[2m",
+    "bad": "\x1b[31m",
+    "added": "\x1b[32m",
+    "removed": "\x1b[31m",
+    "plain": "",
+}
 _DIM = "\x1b[2m"
 _PLAIN = "\x1b[0m"
 

@@ -3,10 +3,15 @@ command as a command, the change of a file as a diff, and what a yes for good wo
 out: a yes is for all of it.
 """
 
+from typing import Literal
+
+from msgspec import Struct
+
 from turnbuckle.narrate.told import QuestionAsked
 from turnbuckle.turn.consent import rule_text
 from turnbuckle.turn.facts import ApprovalAsked
 from turnbuckle.turn.labels import shortened
+from turnbuckle.vocab.file_change import FileChange, counts
 from turnbuckle.vocab.messages import Message, text_of
 
 
@@ -34,3 +39,45 @@ def asked(run: str, fact: ApprovalAsked, card: int = 0, title: str = "") -> Ques
         fact.changes,
         tuple(rule_text(rule) for rule in fact.always),
     )
+
+
+LineKind = Literal["about", "command", "file", "added", "removed", "context"]
+
+
+class DrawnLine(Struct, frozen=True):
+    """One line of what a terminal draws, by what it is. Its signs are not escaped yet."""
+
+    text: str
+    kind: LineKind = "about"
+
+
+def question_lines(question: QuestionAsked) -> list[DrawnLine]:
+    """All of an approval for those who draw lines, before the question itself."""
+    lines = [DrawnLine(f"task: {question.title}")] if question.title else []
+    if question.why:
+        lines.append(DrawnLine(f"asked because: {question.why}"))
+    if question.command:
+        first, *others = question.command.split("\n")
+        lines.append(DrawnLine(f"  $ {first}", "command"))
+        lines += [DrawnLine(f"    {other}", "command") for other in others]
+    for change in question.changes:
+        lines += change_lines(change)
+    if question.always:
+        lines.append(DrawnLine(f"a for always would add the rule {' and '.join(question.always)}"))
+    return lines
+
+
+def change_lines(change: FileChange, most: int = 0) -> list[DrawnLine]:
+    """A change as a unified diff; its first `most` lines, if that is not 0."""
+    lines = [DrawnLine(f"  {change.path} {counts(change)}".rstrip(), "file")] if change.path else []
+    diff = change.diff.split("\n") if change.diff else []
+    shown = diff[:most] if most else diff
+    lines += [DrawnLine(f"  {line}", _kind(line)) for line in shown]
+    if len(shown) < len(diff):
+        lines.append(DrawnLine(f"  … {len(diff) - len(shown):,} more lines of the diff"))
+    return [*lines, DrawnLine(f"  {change.note}")] if change.note else lines
+
+
+def _kind(line: str) -> LineKind:
+    kinds: dict[str, LineKind] = {"+": "added", "-": "removed", "@": "file"}
+    return kinds.get(line[:1], "context")

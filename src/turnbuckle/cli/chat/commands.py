@@ -28,6 +28,8 @@ Own = Literal[
     "queue",
     "steer",
     "args",
+    "diff",
+    "revert",
     "share",
     "!",
 ]
@@ -48,6 +50,8 @@ _ABOUT: dict[Word, tuple[str, str]] = {
     "queue": ("TEXT", "say it when the run is over"),
     "steer": ("TEXT", "say it into the run"),
     "interrupt": ("[TEXT]", "end the run and keep the conversation, as Ctrl-C and Esc do; then say the text"),
+    "diff": ("[PATH]", "what the last run changed in files, from before it to behind it"),
+    "revert": ("PATH", "make a file what it was before the last run"),
     "args": ("", "show the full arguments of the call awaiting approval"),
     "share": ("[WORDS]", "send what your last !COMMAND printed, with words of yours"),
     "quit": ("", "leave; Ctrl-D does the same"),
@@ -55,7 +59,7 @@ _ABOUT: dict[Word, tuple[str, str]] = {
 _LETTERS = re.compile(r"[A-Za-z-]+")
 _AS_IT_IS = "// at the beginning sends it as it is"
 _TAKES_NOTHING = frozenset(name for name, (needs, _) in _ABOUT.items() if not needs)
-_NEEDS = frozenset({"session", "queue", "steer"})
+_NEEDS = frozenset({"session", "revert", "queue", "steer"})
 WORDS: tuple[str, ...] = tuple(f"/{name}" for name in _ABOUT)
 
 

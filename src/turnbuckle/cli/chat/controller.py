@@ -16,17 +16,26 @@ from typing import Literal
 from turnbuckle.cli.approvals import arguments_text, question_text, read_answer
 from turnbuckle.cli.backend import Lost, Merged, Numbered, SessionBackend
 from turnbuckle.cli.chat.commands import ChatMessage, Command, Wrong, parse
-from turnbuckle.cli.chat.look_ups import LISTS, carried_out, change_text, route_named, routes_text
+from turnbuckle.cli.chat.look_ups import (
+    LISTS,
+    carried_out,
+    change_text,
+    diff_pieces,
+    route_named,
+    routes_text,
+)
 from turnbuckle.cli.chat.own_commands import OwnCommands, UsersMachine, shown
 from turnbuckle.cli.chat.reconnect import Reconnect
 from turnbuckle.cli.chat.renderer import MOST_SAID, ChatPiece, ChatRunRenderer, CommandOutput, UserWords
 from turnbuckle.cli.chat.view import ChatView, View
 from turnbuckle.cli.exits import FAILED, OK, UNFINISHED, USAGE_ERROR, exit_code
 from turnbuckle.cli.follow import STATUS_AFTER
-from turnbuckle.cli.pieces import Break, Line, Words
+from turnbuckle.cli.pieces import Break, Line, Words, drawn
 from turnbuckle.cli.waiting import words as waiting_words
 from turnbuckle.errors import TurnbuckleError
 from turnbuckle.journal.port import JournalError
+from turnbuckle.narrate.questions import asked as asked_of
+from turnbuckle.narrate.questions import question_lines
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.service.runs import Decision
 from turnbuckle.session.facts import Busy
@@ -295,6 +304,8 @@ class ChatController:
                 await self._tell(shown(await self._own.run(command)))
             case Command("share", words) if self._own is not None:
                 await self._send(self._own.message(words), self.busy)
+            case Command("diff", path):
+                await self._front.show(await diff_pieces(self._place, self._run or self._last_run, path))
             case Command("compact", rest):
                 await self._send(f"/compact {rest}".rstrip(), None)  # a run of its own
             case Command("context" | "cost" | "tools" as word):
@@ -372,7 +383,8 @@ class ChatController:
     def _answered(self, question: ApprovalAsked, text: str) -> Entered:
         decision, words = read_answer(question, text)
         if decision is None:
-            return self._refuse("y allows it, n does not; a reason may stand behind the n")
+            always = "a allows it for good, " if question.always else ""
+            return self._refuse(f"y allows it, {always}n does not; a reason may stand behind the n")
         self._asked.pop(question.approval, None)
         self._spawn(self._answer(self._run, question.approval, decision, words))
         self._front.refresh()
@@ -391,7 +403,8 @@ class ChatController:
         if not name or name == self._put:
             return
         self._put, question = name, next(iter(self._asked.values()))
-        await self._front.show([Break(), CommandOutput(f"? {question_text(question)}", "notice")])
+        about: list[ChatPiece] = [*drawn(question_lines(asked_of(self._run, question)))]
+        await self._front.show([Break(), *about, CommandOutput(f"? {question_text(question)}", "notice")])
         self._shown = name
         self._front.refresh()
         if not self._attended:

@@ -8,13 +8,16 @@ from pathlib import Path
 
 from turnbuckle.cli.backend import BackendRefused, SessionBackend
 from turnbuckle.cli.chat.commands import Command, help_text
+from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput
 from turnbuckle.cli.follow import waste_lines
-from turnbuckle.cli.pieces import Line
+from turnbuckle.cli.pieces import Line, drawn
 from turnbuckle.cli.table import titled_lines
+from turnbuckle.narrate.questions import change_lines
 from turnbuckle.service.catalog import ON_ROUTE
 from turnbuckle.service.sessions import SessionChange
 from turnbuckle.session.commands import stopped_text
 from turnbuckle.turn.labels import shortened
+from turnbuckle.vocab.file_change import FileChange
 
 LISTS = frozenset({"sessions", "runs"})
 """Commands whose answer is a list: each line of it is one row of the terminal, whatever its width."""
@@ -35,10 +38,33 @@ async def carried_out(command: Command, place: SessionBackend, session: str, run
             return await _runs(place, session)
         case Command("drafts", rest):
             return await _drafts(place, session, rest.split())
+        case Command("revert", path):
+            if not run:
+                return "nothing ran here yet"
+            done = await place.revert(run, path)
+            what = "is gone again" if done.kind == "created" else "is what it was before the run"
+            return f"{done.path} {what}; the model is told with your next message"
         case Command("ledger"):
             return await _ledger(place, session, run)
         case _:
             raise BackendRefused(f"/{command.word} cannot be carried out here")
+
+
+async def diff_pieces(place: SessionBackend, run: str, path: str) -> list[ChatPiece]:
+    """What a run changed in files, as a diff."""
+    found = await place.changes(run) if run else []
+    wanted = [one for one in found if not path or one.path == path]
+    if not wanted:
+        named = ", ".join(one.path for one in found)
+        said = f"it changed {named}" if named else "no file was changed by its file tools"
+        return [CommandOutput(said)]
+    pieces: list[ChatPiece] = []
+    for one in wanted:
+        change = FileChange(one.path, "", "", one.diff, one.added, one.removed, one.note)
+        pieces += drawn(change_lines(change))
+        if one.undone_at is not None:
+            pieces.append(Line("  undone since"))
+    return [*pieces, CommandOutput("/revert PATH makes a file what it was before")]
 
 
 def change_text(done: SessionChange) -> str:

@@ -25,7 +25,15 @@ from turnbuckle.vocab.visible import visible_line, visible_text
 Kind = Literal["", "you", "text", "item", "code", "thought", "line", "reply"]
 NARROWEST = 20
 PROMPT = "› "
-_STYLES: dict[Tone, str] = {"tool": "cyan", "notice": "yellow", "quiet": "dim", "bad": "red"}
+_STYLES: dict[Tone, str] = {
+    "tool": "cyan",
+    "notice": "yellow",
+    "quiet": "dim",
+    "bad": "red",
+    "added": "green",
+    "removed": "red",
+    "plain": "bold",
+}
 _CLOSE: frozenset[tuple[Kind, Kind]] = frozenset(
     {
         ("line", "line"),

@@ -47,8 +47,11 @@ _TONES: dict[Tone, str] = {
     "notice": "class:notice",
     "quiet": "class:quiet",
     "bad": "class:bad",
+    "added": "class:added",
+    "removed": "class:bad",
+    "plain": "",
 }
-_COLORS = {"tool": "ansicyan", "notice": "ansiyellow", "bad": "ansired"}
+_COLORS = {"tool": "ansicyan", "notice": "ansiyellow", "bad": "ansired", "added": "ansigreen"}
 _PLAIN = {"quiet": "", "prompt": "bold", "auto-suggestion": ""}
 
 
