@@ -1,5 +1,6 @@
 // What a person is asked, in its place in the run: the exact call, a yes or a no, or a question and its answer.
 
+import { approvalAbout } from "./approval_about.js";
 import { el, newId, setText } from "./elements.js";
 import { capital, span } from "./words.js";
 
@@ -26,6 +27,7 @@ export class ApprovalCard {
     );
     this.left = el("span.small.muted");
     this.question = el("p.question", { hidden: !approval.question }, approval.question);
+    this.about = approvalAbout(approval.isQuestion ? {} : approval);
     this.form = approval.isQuestion ? this._questionForm() : this._choice();
     this.verdict = el("p.verdict", { hidden: true });
     this.problem = el("p.problem.small", { role: "alert", hidden: true });
@@ -38,6 +40,7 @@ export class ApprovalCard {
       },
       el("div.row", null, this.title, this.left),
       this.question,
+      this.about,
       this.form,
       this.verdict,
       this.problem,
@@ -51,6 +54,7 @@ export class ApprovalCard {
     const pending = verdict === "pending";
     this.element.dataset.verdict = verdict;
     this.form.hidden = !pending;
+    this.about.hidden = !pending;
     this.verdict.hidden = pending;
     if (pending) {
       this._count();
@@ -86,6 +90,7 @@ export class ApprovalCard {
       "div.choice",
       null,
       el("button.primary", { type: "button", onclick: send("allow") }, "Allow"),
+      el("button", { type: "button", onclick: send("allow_always"), hidden: !this._approval.always.length }, "Always"),
       el("button.danger", { type: "button", onclick: send("deny") }, "Deny"),
       el("label.sr", { for: id }, "A word to the model"),
       word,

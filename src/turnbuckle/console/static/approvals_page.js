@@ -1,6 +1,7 @@
 /** All that waits for a person, in any run, answered in place. */
 
 import { addressOf } from "./address.js";
+import { approvalAbout } from "./approval_about.js";
 import { el, newId, setText } from "./elements.js";
 import { ago } from "./lists.js";
 import { plainly } from "./words.js";
@@ -55,7 +56,7 @@ export class ApprovalsPage {
     item.append(el("div.row", null, el("h2", null, what), el("span.when.small.muted"), el("span.grow"), link));
     if (row.question) item.append(el("p.words", null, row.question));
     if (row.kind === "question") item.append(answerForm(send));
-    else item.append(argumentsOf(row.arguments), choice(send));
+    else item.append(approvalAbout(row), argumentsOf(row.arguments), choice(send, row.always ?? []));
     item.append(problem);
     return item;
   }
@@ -68,7 +69,7 @@ export class ApprovalsPage {
       const path = `/v1/runs/${encodeURIComponent(row.run)}/approvals/${encodeURIComponent(row.id)}`;
       await this.shell.api.ask("POST", path, body);
       this.#draw(this.shell.watch.approvals.filter((one) => one.id !== row.id || one.run !== row.run));
-      this.shell.say(`${row.kind === "question" ? "Answered" : body.decision === "allow" ? "Allowed" : "Denied"}.`);
+      this.shell.say(`${row.kind === "question" ? "Answered" : body.decision.startsWith("allow") ? "Allowed" : "Denied"}.`);
     } catch (refused) {
       if (refused.name !== "ApiProblem") throw refused;
       setText(problem, refused.message);
@@ -85,12 +86,13 @@ function argumentsOf(given) {
   return el("pre.arguments", { tabindex: "0", role: "group", "aria-label": "Arguments" }, shown);
 }
 
-function choice(send) {
+function choice(send, always) {
   const answer = (decision) => () => send({ decision });
   return el(
     "div.row",
     null,
     el("button.primary", { type: "button", onclick: answer("allow") }, "Allow"),
+    el("button", { type: "button", onclick: answer("allow_always"), hidden: !always.length }, "Always"),
     el("button", { type: "button", onclick: answer("deny") }, "Deny"),
   );
 }

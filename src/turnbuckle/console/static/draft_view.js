@@ -6,8 +6,10 @@ import { copied } from "./copy_button.js";
 import { many } from "./words.js";
 
 export class DraftView {
-  constructor(draft) {
+  /** `save` writes the draft to its path in the workspace, and gives what the server says; null: it cannot. */
+  constructor(draft, save = null) {
     this._draft = draft;
+    this._write = save;
     this.text = new CappedText(`Draft ${draft.id}`);
     this.words = el("span");
     const target = draft.settled && typeof draft.settled.path === "string" ? draft.settled.path : "";
@@ -26,6 +28,7 @@ export class DraftView {
         this.words,
         el("button.small", { type: "button", onclick: () => void this._copy() }, "Copy"),
         el("button.small", { type: "button", onclick: () => this._save() }, "Download"),
+        el("button.small", { type: "button", hidden: !save || !target, onclick: () => void this._toPath() }, `Save to ${target}`),
         this.copied,
       ),
       details,
@@ -46,6 +49,16 @@ export class DraftView {
 
   async _copy() {
     setText(this.copied, (await copied(this._whole)) ? "Copied" : "The browser did not allow it");
+  }
+
+  async _toPath() {
+    try {
+      const saved = await this._write(this._draft);
+      setText(this.copied, saved.written ? `Saved to ${saved.path}` : `It stands in ${saved.path} already`);
+    } catch (problem) {
+      if (problem.name !== "ApiProblem") throw problem;
+      setText(this.copied, problem.message);
+    }
   }
 
   _save() {

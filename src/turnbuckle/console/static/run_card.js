@@ -3,6 +3,7 @@
 // Events go into the model at once. The page follows in the browser's own frames, so a burst of any size is one drawing
 // and a page that nobody looks at draws nothing. What changed is asked of the model; nothing else is touched.
 
+import { ChangesView } from "./changes_view.js";
 import { el, setText } from "./elements.js";
 import { ledgerView, usageWords } from "./ledger_view.js";
 import { receiptView } from "./receipt.js";
@@ -54,12 +55,13 @@ export class RunCard {
     this.outcome = el("span.outcome", { hidden: true });
     this.usage = el("span.usage.muted.small");
     this.ledger = el("div.ledgerpart");
+    this.changes = new ChangesView((...asked) => this._api.ask(...asked), this._path);
     this.spoken = el("p.sr", { role: "status" });
     const head = el("header.runhead", null, this.status, this.elapsed, this.waiting, el("span.grow"), this.resume);
     const foot = el("footer.runfoot", null, this.outcome, this.usage, el("span.grow"), this.openLink);
     this.element = el("article.run", { "data-run": this._run, "aria-label": "Run" });
     this.element.append(this.said, head, this.problem, ...(this.timeline ? [this.timeline.element] : []));
-    this.element.append(this.body, this.receipt, foot, this.ledger, this.spoken);
+    this.element.append(this.body, this.receipt, foot, this.changes.element, this.ledger, this.spoken);
   }
 
   /** A new story, from its first event. */
@@ -304,6 +306,7 @@ export class RunCard {
       case "tool":
         return new ToolCard(segment, {
           answer: (approval, body) => this._answer(approval, body),
+          save: (draft) => this._api.ask("POST", `${this._path}/drafts/${encodeURIComponent(draft.id)}/save`, {}),
           now: this._now,
           over: () => model.outcome !== null,
           fresh,
@@ -357,6 +360,7 @@ export class RunCard {
     const told = model.outcome;
     this.outcome.hidden = !told;
     if (!told) return;
+    this.changes.show(model.changedFiles);
     this.outcome.dataset.outcome = told.kind;
     const why = told.why && told.why !== "stopped" ? `: ${told.why}` : "";
     setText(this.outcome, `${STATUS[told.kind]} after ${span(model.endedAt - model.startedAt)}${why}`);

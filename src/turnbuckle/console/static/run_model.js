@@ -78,6 +78,12 @@ export class RunModel {
     return this.calls.approvals;
   }
 
+  /** How many files its file tools have changed. */
+  get changedFiles() {
+    const changes = this.calls.all.flatMap((tool) => tool.outcome?.changes ?? []);
+    return new Set(changes.map((change) => change.path)).size;
+  }
+
   get pending() {
     return [...this.calls.approvals.values()].filter((approval) => approval.verdict === "pending");
   }

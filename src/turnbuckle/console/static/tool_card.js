@@ -4,6 +4,7 @@
 import { ApprovalCard } from "./approval_card.js";
 import { ArgumentsReader } from "./arguments_reader.js";
 import { CappedText } from "./capped_text.js";
+import { diffView } from "./diff_view.js";
 import { DraftView } from "./draft_view.js";
 import { el, setText } from "./elements.js";
 import { TOOL_STATE, many, plainly, shortArgument, shortened, span, whole } from "./words.js";
@@ -29,9 +30,9 @@ const SHORT_VALUE = 160; // characters of a value that stands beside its name in
 export class ToolCard {
   /** `answer` and `now` are for approvals; `over` says whether the run has ended, so that a draft is there to stay.
    *  `fresh`: it is being seen as it happens, so it starts opened. */
-  constructor(tool, { answer, now, over, fresh }) {
+  constructor(tool, { answer, now, over, fresh, save = null }) {
     this._tool = tool;
-    this._parts = { answer, now };
+    this._parts = { answer, now, save };
     this._over = over;
     this._part = 0; // how much of what arrived is on the page
     this._piece = 0;
@@ -58,6 +59,7 @@ export class ToolCard {
       el("span.small.muted", null, "Output"),
       this.output.element,
     );
+    this.changes = el("div.changelist");
     this.notes = el("ul.notes", { hidden: true });
     this.slot = el("div.slot");
     this.details = el(
@@ -65,6 +67,7 @@ export class ToolCard {
       { open: fresh },
       el("summary", null, this.sign, this.name, this.short, this.state),
       this.values,
+      this.changes,
       this.outputPart,
     );
     this.details.firstChild.addEventListener("click", () => {
@@ -190,6 +193,8 @@ export class ToolCard {
       const stopped = outcome.partial_output && outcome.text ? `${outcome.partial_output}\n${outcome.text}` : text;
       if (stopped) this.output.set(stopped);
     }
+    const changes = outcome?.changes ?? [];
+    if (changes.length && !this.changes.firstChild) this.changes.append(...changes.map((change) => diffView(change)));
     const answered = approval !== null && approval.isQuestion; // its answer stands below
     this.outputPart.hidden = !this.output.length || state === "handed" || answered;
   }
@@ -226,7 +231,7 @@ export class ToolCard {
     }
     const keeps = draft && !draft.how && this._over(); // until then the model is asked for the rest
     if (keeps && !this._draft) {
-      this._draft = new DraftView(draft);
+      this._draft = new DraftView(draft, this._parts.save);
       this.slot.append(this._draft.element);
     }
     if (this._draft) {
