@@ -7,6 +7,7 @@ line is made where it is logged, and written by a thread: whoever reads the log 
 wait for it.
 """
 
+import functools
 import logging
 import queue
 import sys
@@ -49,6 +50,9 @@ counted."""
 _LINE = 8_000  # characters of a message
 _TRACE = 100  # lines of a stack trace; its end tells most
 _PATIENCE = 2.0
+_REST = 0.02  # seconds in which lines gather, once one was written: each wake-up of a thread costs the others
+_SHORT = 80  # characters of a field that is remembered
+_REMEMBERED = 512
 _FIELDS = ("run", "session", "request_id", "event")
 
 
@@ -58,6 +62,11 @@ class _Form(logging.Formatter):
     def __init__(self, redactor: Redactor) -> None:
         super().__init__()
         self._redactor = redactor
+        # Ids, routes and the like come again with every line of a run.
+        self._short = functools.lru_cache(_REMEMBERED)(self._clean)
+
+    def _clean_field(self, text: str) -> str:
+        return self._short(text) if len(text) <= _SHORT else self._clean(text)
 
     def _clean(self, text: str) -> str:
         """As any terminal and any UTF-8 can carry it, on one line of bounded length."""
@@ -66,7 +75,7 @@ class _Form(logging.Formatter):
     def _fields(self, record: logging.LogRecord) -> dict[str, str]:
         found = {name: str(getattr(record, name, "") or "") for name in _FIELDS}
         found["request_id"] = found["request_id"] or request_id.get()
-        return {name: self._clean(value) for name, value in found.items() if value}
+        return {name: self._clean_field(value) for name, value in found.items() if value}
 
     def _trace(self, record: logging.LogRecord) -> list[str]:
         if not record.exc_info:
@@ -97,7 +106,7 @@ class JsonForm(_Form):
         }
         details: dict[str, Any] = getattr(record, "details", {})
         for name, value in details.items():
-            line.setdefault(name, self._clean(value) if isinstance(value, str) else value)
+            line.setdefault(name, self._clean_field(value) if isinstance(value, str) else value)
         if trace := self._trace(record):
             line["error"] = "\n".join(trace)
         return msgspec.json.encode(line).decode()
@@ -119,6 +128,7 @@ class LineWriter(logging.Handler):
         self._stream = stream
         self._most = most
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()  # half the price of a Queue
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write, name="log", daemon=True)
         self._thread.start()
 
@@ -131,6 +141,7 @@ class LineWriter(logging.Handler):
     def close(self) -> None:
         """Write what waits, if it can be written."""
         super().close()
+        self._closing.set()
         self._lines.put(None)
         self._thread.join(_PATIENCE)
 
@@ -143,6 +154,7 @@ class LineWriter(logging.Handler):
                 self._stream.write(f"{line}\n")
                 if self._lines.empty():
                     self._stream.flush()
+                    self._closing.wait(_REST)
             except (OSError, ValueError):  # the other end is closed
                 self.lost += 1
 
