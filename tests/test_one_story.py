@@ -9,7 +9,7 @@ from turnbuckle.cli.pieces import PieceRenderer
 from turnbuckle.narrate.notices import CRASHED, RESTARTED, STOPPING
 from turnbuckle.turn.facts import RunLeft, decode
 
-LET_GO = "Let go of: the server stops. It is kept, and can be resumed."
+LET_GO = "Suspended: the server stops. It can be resumed."
 WORDS = [
     # What happened, and the text, outcome and notices of it.
     ("text in blocks", "The sky is blue.", "completed", ()),

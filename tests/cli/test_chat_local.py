@@ -84,7 +84,7 @@ def test_a_chat_needs_no_server_no_key_and_no_network(tmp_path):
             ]
             assert context.startswith("The model is told ")
             assert drafts == "no open drafts"
-            assert [words.split()[0] for words in undone] == ["Taken", "Taken", "There"]
+            assert [words.split()[0] for words in undone] == ["Undone:", "Undone:", "There"]
             await talk.close()
 
     run_scenario(scenario)
@@ -127,7 +127,7 @@ def test_a_run_that_was_under_way_when_the_chat_was_closed_goes_on_in_the_next_o
             talk.entered("y", talk.asking)
             await eventually(lambda: front.said == ["run echo hi >> done.txt", "list files"])
             await eventually(lambda: front.lines[-1].startswith("completed"))
-            assert "taken up again after a restart" in front.lines
+            assert "resumed after a restart" in front.lines
             assert (tmp_path / "done.txt").read_text() == "hi\n"
             await talk.close()
 

@@ -141,7 +141,7 @@ def test_retry_says_the_last_message_again_in_the_terminal(turnbuckle, here):
     assert len(shown["counted"]) == 1
     assert turnbuckle("sessions", "undo", "work") == 0
     assert turnbuckle("sessions", "retry", "work") == 0
-    assert turnbuckle.out == "there is nothing to say again\n"
+    assert turnbuckle.out == "there is nothing to retry\n"
 
 
 @pytest.mark.requirement("G7")

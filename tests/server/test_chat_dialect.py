@@ -359,4 +359,4 @@ def test_notices_of_the_run_ride_beside_the_text(name):
 def test_long_waits_stops_and_new_owners_are_told():
     assert "waiting 7 s before the next try" in asides(rendered("rate limited"), "notice")
     assert "stopping" in asides(rendered("stopped in text"), "notice")
-    assert "taken up again after a restart" in asides(rendered("left and taken up"), "notice")
+    assert "resumed after a restart" in asides(rendered("left and taken up"), "notice")

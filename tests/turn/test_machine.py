@@ -278,7 +278,7 @@ def test_thinking_that_used_up_the_cap_gets_more_room_once():
         START, ask(cap=100), burst(ReasoningDelta(0, "hm"), FinishNoted("length", "length"), Ended("end"))
     )
     decided = fold.due()[0].facts[-1]
-    assert decided.notice == "the output limit was used up by thinking: asking again with more room"
+    assert decided.notice == "the output limit was used up by thinking: retrying with more room"
     (due,) = recorded(fold)
     assert (due.ask.cap, due.ask.why) == (900, "reask")
     fold.take(ask(2, cap=900))

@@ -375,9 +375,7 @@ def _begun(
                 opened, run = place.opened, RunId(done.run)
                 return await watched(opened, lambda: driven(opened, run), look)
         if done.run is None:
-            return _say(
-                "there is nothing to say again", msgspec.to_builtins(DoneView("nothing")), look.as_json
-            )
+            return _say("there is nothing to retry", msgspec.to_builtins(DoneView("nothing")), look.as_json)
         return _done(done, look.as_json)
 
     return _carried_out(config, act)
@@ -455,13 +453,13 @@ def _done(done: SessionChange, as_json: bool) -> int:
         case "begun_anew":
             words = "The next message begins a new conversation. What was said before is kept."
         case "undone":
-            words = f"Taken back: {done.run}."
+            words = f"Undone: {done.run}."
         case "retried":
-            words = f"Said again: {done.run} answers, and GET /v1/runs/{done.run}/events follows it."
+            words = f"Retried: {done.run} answers, and GET /v1/runs/{done.run}/events follows it."
         case "compacting":
             words = f"{done.run} makes it smaller, and GET /v1/runs/{done.run}/events follows it."
         case "compaction_undone":
-            words = "Taken back: the model is told all of it again, as far as it fits."
+            words = "Undone: the model is told all of it again, as far as it fits."
         case _:
             words = "There was nothing to do."
     return _say(words, msgspec.to_builtins(DoneView(done.did, done.run, done.refused)), as_json)

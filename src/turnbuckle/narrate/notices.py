@@ -16,8 +16,8 @@ from turnbuckle.turn.facts import (
 
 STOPPING = "stopping"
 INTERRUPTING = "interrupted; the conversation is kept"
-RESTARTED = "taken up again after a restart"
-CRASHED = "taken up again after its process died"
+RESTARTED = "resumed after a restart"
+CRASHED = "resumed after its process died"
 
 
 class Notices:
@@ -39,7 +39,7 @@ class Notices:
                 return Notice(compacted_line(fact), "compaction", fact.compaction.summary)
             case RunLeft(_, why):
                 self._left = True
-                return Notice(f"Let go of: {why}. It is kept, and can be resumed.", "left", why)
+                return Notice(f"Suspended: {why}. It can be resumed.", "left", why)
             case RunClaimed():
                 left, self._left = self._left, False
                 return Notice(RESTARTED, "restarted") if left else Notice(CRASHED, "crashed")

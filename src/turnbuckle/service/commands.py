@@ -112,7 +112,7 @@ class Commands:
                 return CommandReply(
                     "There is no compaction to take back."
                     if undone is None
-                    else "Taken back: the model is told all of it again, as far as it fits."
+                    else "Undone: the model is told all of it again, as far as it fits."
                 )
             case "context":
                 return CommandReply(context_text(await self.context(worker)))
@@ -163,9 +163,7 @@ class Commands:
         except SessionBusy as busy:
             return CommandReply(f"Not now: {busy}.")
         return CommandReply(
-            "There is nothing to take back."
-            if run is None
-            else "Taken back: your last message and its answer."
+            "There is nothing to undo." if run is None else "Undone: your last message and its answer."
         )
 
     async def _retried(self, worker: SessionWorker, said: IncomingMessage) -> CommandReply:
@@ -173,7 +171,7 @@ class Commands:
             taken = await worker.retry(said)
         except SessionBusy as busy:
             return CommandReply(f"Not now: {busy}.")
-        return CommandReply("There is nothing to say again.") if taken is None else CommandReply(taken=taken)
+        return CommandReply("There is nothing to retry.") if taken is None else CommandReply(taken=taken)
 
     async def _listed(self, user: str) -> str:
         rows = await self._sessions.journal.streams(StreamQuery(kind=KIND, user=user), limit=_LISTED)

@@ -32,7 +32,7 @@ HELP: dict[Command, str] = {
     "stop": "force: end what runs, and what waits behind it; the next message starts fresh",
     "new": "begin a new conversation in this session",
     "reset": "the same, where something went wrong",
-    "retry": "say the last message again, as if its answer had not been given",
+    "retry": "retry the last message, as if its answer had not been given",
     "undo": "take back the last message and its answer",
     "compact": "make what the model is told of this conversation smaller; words behind it say what to keep",
     "context": "how full the model's window is, and the summary that it is told",

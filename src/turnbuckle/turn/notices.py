@@ -30,13 +30,13 @@ def notice(choice: Decision, broken: Broken, length: int = 0) -> str:
 
 
 _CHANGES = {
-    "more_room": "asking again with more room",
-    "less_effort": "asking again with less effort",
-    "say_something": "asking again",
+    "more_room": "retrying with more room",
+    "less_effort": "retrying with less effort",
+    "say_something": "retrying",
     "valid_calls": "asking for a valid call",
-    "less_room": "asking again with a smaller output limit",
+    "less_room": "retrying with a smaller output limit",
     "unsummarised": "going on without a summary",
-    "retold": "asking again with the history in plain words",
+    "retold": "retrying with the history in plain words",
 }
 
 

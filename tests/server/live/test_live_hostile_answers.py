@@ -114,7 +114,7 @@ def test_no_depth_of_what_a_provider_says_stops_a_run(
     async def scenario(server: LiveServer) -> None:
         reply = await server.post(path, body)
         assert reply.status in (200, 502)  # what cannot be read may have been content
-        assert "taken up again" not in reply.body.decode()
+        assert "resumed after" not in reply.body.decode()
 
     run_scenario(scenario, tmp_path, model, protocol=protocol)
 

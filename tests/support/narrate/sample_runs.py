@@ -260,7 +260,7 @@ def notices_of(facts):
             lines.append("stopping")
         elif isinstance(fact, RunLeft):
             left = True
-            lines.append(f"Let go of: {fact.why}. It is kept, and can be resumed.")
+            lines.append(f"Suspended: {fact.why}. It can be resumed.")
         elif isinstance(fact, RunClaimed):
             lines.append(f"taken up again after {'a restart' if left else 'its process died'}")
             left = False

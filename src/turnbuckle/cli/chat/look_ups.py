@@ -75,9 +75,9 @@ def change_text(done: SessionChange) -> str:
         case "begun_anew":
             return "The next message begins a new conversation. What was said before is kept."
         case "undone":
-            return "Taken back: your last message and its answer. What tools did stays done."
+            return "Undone: your last message and its answer. What tools did stays done."
         case "compaction_undone":
-            return "Taken back: the model is told all of it again, as far as it fits."
+            return "Undone: the model is told all of it again, as far as it fits."
         case _:
             return "There is nothing to do."
 
