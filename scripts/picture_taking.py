@@ -31,7 +31,7 @@ def take(into: Path) -> None:
             page.locator("article.run[data-status=completed]").wait_for()
             steps = page.locator("article.run ol.steps")
             page.locator("article.run .stepbox summary").click()
-            steps.wait_for()
+            steps.locator("li").first.wait_for()
             page.mouse.move(0, 0)
             for scheme in SCHEMES:
                 page.emulate_media(color_scheme=scheme)
