@@ -262,7 +262,7 @@ def notices_of(facts):
             left = True
             lines.append(f"Suspended: {fact.why}. It can be resumed.")
         elif isinstance(fact, RunClaimed):
-            lines.append(f"taken up again after {'a restart' if left else 'its process died'}")
+            lines.append(f"resumed after {'a restart' if left else 'its process died'}")
             left = False
     return lines
 
