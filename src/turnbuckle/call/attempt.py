@@ -21,7 +21,7 @@ from turnbuckle.call.redaction import discreet, discreet_headers
 from turnbuckle.call.routes import Route
 from turnbuckle.call.stall import Activity, Watch, forget_wrong, next_deadline, stalled
 from turnbuckle.call.transport import Connections, ResponseHead, UpstreamExchange
-from turnbuckle.vocab.clock import Clock, StopListener, StopSignal
+from turnbuckle.vocab.clock import Clock, StopSignal
 from turnbuckle.vocab.events import (
     CallArgs,
     CallStarted,
@@ -86,7 +86,7 @@ class Attempt:
         self._expected = 0.0  # when the timer should come
         self._looking_again = False
         self._offset = 0.0  # our clock minus the loop's, which stands still while the machine sleeps
-        self._unheed: Callable[[], object] | None = None
+        self._stopping: asyncio.Task[None] | None = None
 
     @property
     def end_kind(self) -> EndKind:
@@ -249,9 +249,9 @@ class Attempt:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._unheed is not None:
-            self._unheed()
-            self._unheed = None
+        if self._stopping is not None:
+            self._stopping.cancel()
+            self._stopping = None
 
     def _note_first_delta(self, events: list[Event]) -> None:
         if any(isinstance(event, _DELTAS) for event in events):
@@ -315,10 +315,8 @@ class Attempt:
             return
         if self._stop.is_set():
             self._stopped()
-        elif isinstance(self._stop, StopListener):
-            self._unheed = self._stop.on_stop(self._stopped)
         else:
-            self._unheed = asyncio.get_running_loop().create_task(self._await_stop(self._stop)).cancel
+            self._stopping = asyncio.get_running_loop().create_task(self._await_stop(self._stop))
 
     async def _await_stop(self, stop: StopSignal) -> None:
         await stop.wait()
