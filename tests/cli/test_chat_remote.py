@@ -171,7 +171,7 @@ def test_what_waits_is_answered_in_the_order_of_the_session_and_a_stop_is_told(t
         assert ends == ["cancelled", "completed", "completed"]
         assert talk.code == 0
         talk.entered("/undo")
-        await eventually(lambda: front.replies[-1].startswith("Taken back"))
+        await eventually(lambda: front.replies[-1].startswith("Undone"))
         talk.entered("/stop")
         await eventually(lambda: front.replies[-1] == "There is nothing to do.")
         talk.entered("/status")

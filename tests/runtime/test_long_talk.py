@@ -102,7 +102,7 @@ def test_a_compaction_can_be_asked_for_looked_at_and_taken_back():
     assert len(smaller.messages) < len(before.messages)
     assert "Forbidden: none." in shown.text
     assert "of 20,000 tokens" in full.text
-    assert undone.text.startswith("Taken back")
+    assert undone.text.startswith("Undone")
     assert again.messages == before.messages
     assert more.text == "There is no compaction to take back."
     assert goes_on.outcome == "completed"
