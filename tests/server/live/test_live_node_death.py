@@ -5,8 +5,10 @@ import signal
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from support.postgres.server import shared_server
+from support.processes.commands import command
 from support.processes.server_process import ServerProcess
 from support.server.live_server import eventually, gate, lab_provider, run, said_in
 from support.server.scripted_models import LAST, NOTE, OUTSIDE, is_alive, model_by_phase
@@ -127,3 +129,16 @@ def driver_of(place: str, run: str) -> int:
     schema = place.rpartition("schema=")[2]
     holder = shared_server().sql(f"SELECT holder FROM {schema}.stream WHERE name = '{run}'")
     return int(holder.split()[1])
+
+
+@pytest.mark.requirement("K2")
+def test_the_command_lists_the_nodes_of_the_settings(tmp_path: Path):
+    async def main():
+        async with processes(
+            tmp_path, model_by_phase(), "a", more='[node]\nname = "first"\nmax_runs = 7'
+        ) as (one,):
+            return await asyncio.to_thread(command, one.folder, "nodes", "--json")
+
+    found = run(main())
+    [row] = msgspec.json.decode(found.out)
+    assert (found.code, row["name"], row["max_runs"], row["here"]) == (0, "first", 7, False)
