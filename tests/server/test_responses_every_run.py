@@ -313,12 +313,14 @@ def test_only_what_is_stored_is_told(name):
     assert b"".join(pieces) == rendered(name)
 
 
+@pytest.mark.parametrize("beats", [0, 1])
 @pytest.mark.requirement("F4", "F5")
-def test_the_farewell_of_a_server_has_a_number_that_nothing_else_gets():
+def test_the_farewell_of_a_server_has_a_number_that_nothing_else_gets(beats):
     run = run_named("left and taken up")
     (left,) = [place for place, fact in enumerate(facts_of(run)) if isinstance(fact, RunLeft)]
     reader = response()
-    seen = events(reader.open() + reader.take(run[: left + 1]) + reader.interrupted())
+    before = reader.open() + reader.take(run[: left + 1]) + b"".join(reader.beat(1.0) for _ in range(beats))
+    seen = events(before + reader.interrupted())
     numbers = [event["sequence_number"] for event in seen]
     assert numbers == list(range(len(seen)))
     assert (seen[-1]["type"], seen[-1]["code"]) == ("error", "interrupted")
