@@ -46,8 +46,9 @@ def test_a_task_is_carried_out_without_a_key_and_without_a_network(
     assert first.startswith("run r")
     assert lines[0] == "→ write_file hello.txt"
     assert lines[1].startswith("✓ write_file, ")
-    assert lines[2].startswith("completed after ")
-    assert len(lines) == 3
+    assert lines[2] == "  hello.txt +3 −0"
+    assert lines[-1].startswith("completed after ")
+    assert len(lines) == 8
     assert len((here / "hello.txt").read_text().splitlines()) == 3
 
 
