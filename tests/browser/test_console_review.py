@@ -56,6 +56,7 @@ def _top_line(box):
     """The first line of a box that can be seen."""
     return box.evaluate(
         """box => {
+          box.scrollIntoView({ block: "center" });
           const { left, top } = box.getBoundingClientRect();
           const { startContainer: text, startOffset: at } = document.caretRangeFromPoint(left + 12, top + 30);
           return text.data.slice(text.data.lastIndexOf("\\n", at) + 1).split("\\n")[0];
@@ -145,7 +146,7 @@ def test_a_long_command_that_waits_for_a_person_is_seen_from_its_beginning(visit
     say(page, "do it")
     run = last_run(page)
     reaches(run, "waiting_for_approval")
-    box = run.get_by_role("group", name="command")
+    box = run.get_by_role("group", name="command", exact=True)
     shown(box)
     until(lambda: box.evaluate("box => box.scrollTop") == 0)
     assert box.inner_text().startswith("touch first\n")
