@@ -229,6 +229,10 @@ def look_at_runs(visit, things, run):
     visit("GET", "/v1/runs/{run}/events", run=begun)
     visit("POST", "/v1/runs/{run}/resume", {}, run=begun)
     visit("DELETE", "/v1/runs/{run}", run=begun)
+    writing = visit("POST", "/v1/runs", {"input": f"write {ANN}"})["id"]
+    visit("GET", "/v1/runs/{run}/events", run=writing)
+    (file,) = visit("GET", "/v1/runs/{run}/changes", run=writing)["data"]
+    visit("POST", "/v1/runs/{run}/changes/undo", {"path": file["path"]}, run=writing)
     visit("GET", "/v1/runs")
     visit("GET", "/v1/runs", query="?limit=1&status=completed")
     visit("GET", "/v1/approvals")
@@ -250,6 +254,9 @@ def look_at_runs(visit, things, run):
         visit("POST", "/v1/runs/{run}/stop", {}, run=name)
         visit("POST", "/v1/runs/{run}/interrupt", {}, run=name)
         visit("GET", "/v1/runs/{run}/events", run=name)
+        for draft in visit("GET", "/v1/runs/{run}/drafts", run=name)["data"]:
+            body = {"path": f"{draft['id']}.txt"}
+            visit("POST", "/v1/runs/{run}/drafts/{draft}/save", body, run=name, draft=draft["id"])
 
 
 def look_at_sessions(visit, things, session):

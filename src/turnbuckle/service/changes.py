@@ -57,6 +57,10 @@ class ChangeService:
         self._files = files
         self._turns = Turns()
 
+    async def known(self, run: str, owner: Owner) -> None:
+        """Raises RunUnknown."""
+        await self._runs.find(run, owner)
+
     async def diffs(self, run: str, owner: Owner) -> list[FileDiff]:
         """Each file that a run has changed, with its whole diff. Raises RunUnknown."""
         found = (await self._runs.find(run, owner)).run

@@ -54,6 +54,8 @@ def owners_model(request: LabRequest) -> Iterable[ScriptItem]:
         case "draft":
             write = Call("write_file", {"path": "note.txt", "content": f"{mark} " * 200})
             return (KillAfter(arguments=900), write, Finish())
+        case "write":
+            return (Call("write_file", {"path": f"{mark}.txt", "content": mark}), Finish())
         case "brought":
             return (Call("theirs", {"mark": mark}), Finish())
         case "fail":

@@ -36,11 +36,13 @@ class ChangesApi:
 
     async def undo(self, exchange: Exchange) -> Answer:
         caller, run = exchange.caller, exchange.params["run"]
+        await self._changes.known(run, caller.owner)  # that there is none is said first
         body = await exchange.read(UndoBody)
         return json_answer(await self._changes.undo(run, body.path, caller.owner, caller.by))
 
     async def save(self, exchange: Exchange) -> Answer:
         owner, params = exchange.caller.owner, exchange.params
+        await self._changes.known(params["run"], owner)
         body = await exchange.read(SaveBody)
         return json_answer(await self._changes.save_draft(params["run"], params["draft"], body.path, owner))
 
