@@ -145,3 +145,11 @@ def test_the_page_of_the_command_has_every_exit_code():
     rows = dict(re.findall(r"^\| `(\d+)` \| (\w+)", (ROOT / "docs/cli.md").read_text("utf-8"), re.MULTILINE))
     assert {str(code): kind for kind, code in EXIT_CODES.items()}.items() <= rows.items()
     assert set(rows) == {"0", "1", "2", "3", "4", "5", "130"}
+
+
+def test_every_decision_has_a_number_of_its_own_which_its_title_has_too():
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    numbers = [int(page.name[:4]) for page in pages]
+    titles = [page.read_text().removeprefix("# ").partition(".")[0] for page in pages]
+    assert len(numbers) == len(set(numbers)) > 50
+    assert titles == [str(number) for number in numbers]
