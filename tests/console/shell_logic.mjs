@@ -212,6 +212,10 @@ test("what is kept may be anybody's rubbish, or nothing may be kept at all", () 
 
 test("what is not seen, or turns the order around, is written out; other scripts and signs stay as they are", () => {
   assert.equal(plainly("rm \u202etxt.a\u202c \u200b\ufeff\u001b[8m"), "rm \\u202etxt.a\\u202c \\u200b\\ufeff\\u001b[8m");
+  // What hides in a command or in a line of a diff: marks of direction, tags, fillers, an end of a line that is none.
+  assert.equal(plainly("a\u200e\u061c\u00ad\u2028\u3164b\rc\r"), "a\\u200e\\u061c\\u00ad\\u2028\\u3164b\\u000dc\\u000d");
+  assert.equal(plainly("ls\u{e0041}\u200d\ufe0f"), "ls\\u{e0041}\\u200d\\ufe0f");
+  for (const text of ["1\ufe0f\u20e3", "❤\ufe0f\u200d🔥"]) assert.equal(plainly(text), text);
   for (const text of ["a\tb\r\nc", "مرحبا", "你好", "👩‍👩‍👧", "naïve"]) assert.equal(plainly(text), text);
   assert.equal(shortArgument({ command: "echo \u202e# sl" }), "echo \\u202e# sl");
 });

@@ -9,6 +9,7 @@ from support.tools.toolbox import Toolbox
 from turnbuckle.tools.changes import kept_in
 from turnbuckle.tools.restore import RunFiles
 from turnbuckle.tools.spec import ToolError
+from turnbuckle.turn.consent import written
 from turnbuckle.vocab.file_change import LARGEST, FileChange, mark_of, touched
 
 CALLS = {
@@ -150,3 +151,17 @@ def test_a_draft_is_saved_to_a_new_file_only(tmp_path: Path):
     with pytest.raises(ToolError, match="protected"):
         files.save(".git/config", "x", "k")
     assert (box.workspace / "deep" / "a.txt").read_text() == "half a file"
+
+
+@pytest.mark.requirement("H9")
+def test_a_draft_is_not_saved_where_the_settings_deny_to_write(tmp_path: Path):
+    """Whoever asks for it over HTTP chooses the path; a rule that only asks is answered by that wish."""
+    rules = written({"write_file:closed/*": "deny", "write_file:asked/*": "ask"})
+    files = RunFiles((box := Toolbox(tmp_path, consent=rules)).context)
+    (box.workspace / "closed").mkdir()
+    (box.workspace / "way").symlink_to("closed")
+    for path in ("closed/a.txt", "way/a.txt", "asked/../closed/a.txt"):
+        with pytest.raises(ToolError, match="do not allow"):
+            files.save(path, "x", "k")
+    assert not list((box.workspace / "closed").iterdir())
+    assert files.save("asked/a.txt", "x", "k")

@@ -1,11 +1,13 @@
 """Who is asked before what, where no rule speaks: a table over surfaces, people, kinds of tools, rules, and version
 control."""
 
+import asyncio
 import itertools
 from typing import Any, get_args
 
 import pytest
 
+from turnbuckle.runtime.consent_book import ConsentBook
 from turnbuckle.tools.builtin import BUILT_IN
 from turnbuckle.turn.approvals import judge, rules_for_good
 from turnbuckle.turn.consent import Rule, Surface, ToolKind, asks_first, rule_text, unruled, written
@@ -98,6 +100,13 @@ def test_why_it_is_asked_names_the_rule_or_the_default():
         ({}, "write_file", {"path": "a.txt"}, ['"write_file" = "allow"']),
         ({"write_file": "ask"}, "write_file", {"path": "./a.txt"}, ['"write_file:a.txt" = "allow"']),
         ({"own": "ask"}, "own", {}, []),
+        # A rule that asks about all tools asks about this one, too: only the very file is meant.
+        ({"*": "ask"}, "write_file", {"path": "a.txt"}, ['"write_file:a.txt" = "allow"']),
+        ({"w*": "ask"}, "write_file", {"path": "a.txt"}, ['"write_file:a.txt" = "allow"']),
+        # An empty command is not every command.
+        ({}, "shell", {"command": "  "}, []),
+        ({}, "shell", {}, []),
+        ({}, "fetch_url", {"url": ""}, []),
     ],
 )
 def test_a_yes_for_good_writes_the_narrowest_rule_that_can_allow_it(
@@ -111,3 +120,18 @@ def test_a_yes_for_good_writes_the_narrowest_rule_that_can_allow_it(
         other = {**arguments, "command": "curl evil", "url": "https://b.org/"}
         if name != "write_file":
             assert judge(asking, name, other, found).rule == "ask"
+
+
+@pytest.mark.requirement("H10")
+@pytest.mark.parametrize("denied", ["shell", "*", "shell:make*", "s*"])
+def test_what_the_settings_deny_is_denied_whatever_a_person_once_allowed_for_good(denied: str):
+    call = CALLS["command"]
+    book = ConsentBook()
+    allowed = rules_for_good(policy({"shell": "ask"}, ask_first=False, versioned=False), *call)
+    asyncio.run(book.add(allowed))
+    assert (
+        judge(book.within(policy({"shell": "ask"}, ask_first=False, versioned=False)), *call).rule == "allow"
+    )
+    denying = policy({denied: "deny"}, ask_first=False, versioned=False)
+    assert judge(book.within(denying), *call).rule == "deny"
+    assert judge(denying, *call, allowed).rule == "deny"

@@ -1,8 +1,9 @@
 """The rules that people gave by allowing something for good.
 
 They lie in one file of the data folder, which is no part of the workspace: no file tool can write there. They
-stand beside those of the settings, and of equally narrow rules the strictest decides, so nothing that the
-settings deny is allowed by them. Whoever wants one no more takes it out of the file.
+stand beside those of the settings, and of equally narrow rules the strictest decides. What the settings deny
+is denied, however narrow a rule is that somebody gave before. Whoever wants one no more takes it out of the
+file.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ class ConsentBook:
 
     def within(self, policy: Policy) -> Policy:
         """The rules of a turn, with these."""
-        return replace(policy, consent=(*policy.consent, *self.rules)) if self.rules else policy
+        return replace(policy, allowed=self.rules) if self.rules else policy
 
     async def add(self, rules: tuple[ConsentRule, ...]) -> None:
         """From here on these hold, too. If they cannot be stored they hold for this process."""

@@ -17,11 +17,16 @@ _PLAIN: dict[Rule, str] = {"allow": "allowed", "ask": "asked about", "deny": "de
 def tools_text(policy: Policy) -> str:
     """All tools by name, each with its rule and the patterns that differ from it. The policy is that of the
     runs of whoever wants to know."""
-    whole = replace(policy, consent=tuple(rule for rule in policy.consent if not rule.pattern))
+    rules = (*policy.consent, *policy.allowed)
+    whole = replace(policy, consent=_whole(policy.consent), allowed=_whole(policy.allowed))
     named = [name for name in policy.tools if name != FINISH_CALL and not is_internal(name)]
     wide = max(map(len, named), default=0)
-    lines = [f"{name:<{wide}}  {_about(name, whole, policy.consent)}" for name in named]
+    lines = [f"{name:<{wide}}  {_about(name, whole, rules)}" for name in named]
     return "\n".join(lines) or "The agent has no tools."
+
+
+def _whole(rules: tuple[ConsentRule, ...]) -> tuple[ConsentRule, ...]:
+    return tuple(rule for rule in rules if not rule.pattern)
 
 
 def _about(name: str, whole: Policy, rules: tuple[ConsentRule, ...]) -> str:

@@ -60,9 +60,9 @@ class RunFiles:
 
     def save(self, path: str, text: str, key: str) -> bool:
         """Write a new file. False if it is there with this very content; one with another content is left
-        alone."""
+        alone. The wish of a person answers a rule that asks, and no rule that denies."""
         data = text.encode("utf-8", "replace")
-        context = dataclasses.replace(self._context, key=key, seen=("",), made=set(), tool="")
+        context = dataclasses.replace(self._context, key=key, seen=("",), made=set(), tool="write_file")
         with place_of(context, path, make_folders=True) as place:
             now = content_at(place)
             if now.data == data and now.mark:

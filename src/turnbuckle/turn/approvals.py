@@ -83,16 +83,24 @@ def _judged(
     more: tuple[ConsentRule, ...],
     otherwise: Judgement,
 ) -> Judgement:
-    rules = (*policy.consent, *more)
-    found = fitting(rules, name, arguments, facts.subject, is_command=facts.is_command)
+    found = _fitting(policy.consent, name, arguments, facts)
+    if found is None or found.rule != "deny":  # what the settings deny, no yes for good allows
+        found = _fitting((*policy.consent, *policy.allowed, *more), name, arguments, facts)
     return otherwise if found is None else Judgement(found.rule, f"the rule {rule_text(found)}")
+
+
+def _fitting(
+    rules: tuple[ConsentRule, ...], name: str, arguments: dict[str, Any], facts: ToolFacts
+) -> ConsentRule | None:
+    return fitting(rules, name, arguments, facts.subject, is_command=facts.is_command)
 
 
 def rules_for_good(
     policy: Policy, name: str, arguments: dict[str, Any], more: tuple[ConsentRule, ...] = ()
 ) -> tuple[ConsentRule, ...]:
     """The narrowest rules that would let this very call start without a question; none, if no rule can: a
-    line with more than one command, or a call that is asked about whatever else it says."""
+    line with more than one command, a call that does not say what it works on, or one that is asked about
+    whatever else it says."""
     facts = policy.tool(name)
     wider = facts.widens if facts.widens and arguments.get(facts.widens) is True else ""
     value = arguments.get(facts.subject)
@@ -100,9 +108,9 @@ def rules_for_good(
         subject_of(value, facts.subject, is_command=facts.is_command).text if isinstance(value, str) else ""
     )
     patterns = [_literal(text)] if text else []
-    if facts.kind == "write":
+    if facts.kind == "write" and _fitting(policy.consent, name, arguments, facts) is None:
         patterns.insert(0, "")  # whoever allows one change for good means the tool, if no rule was about it
-    elif not text:
+    elif not facts.subject:
         patterns = [""]
     for pattern in patterns:
         rules = tuple(ConsentRule(one, "allow", pattern) for one in (name, wider) if one)

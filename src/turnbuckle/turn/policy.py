@@ -116,6 +116,8 @@ class Policy(Struct, frozen=True):
     longest_wait: float = 120.0
     """A provider that asks for a longer wait is left for another route, or the turn ends."""
     consent: tuple[ConsentRule, ...] = ()
+    allowed: tuple[ConsentRule, ...] = ()
+    """What people have allowed for good. It never allows what `consent` denies."""
     attended: bool = True
     """Whether there is anybody who could give consent or answer a question."""
     ask_first: bool = False

@@ -56,7 +56,7 @@ export class ApprovalsPage {
     item.append(el("div.row", null, el("h2", null, what), el("span.when.small.muted"), el("span.grow"), link));
     if (row.question) item.append(el("p.words", null, row.question));
     if (row.kind === "question") item.append(answerForm(send));
-    else item.append(approvalAbout(row), argumentsOf(row.arguments), choice(send, row.always ?? []));
+    else item.append(approvalAbout(row), argumentsOf(row), choice(send, row.always ?? []));
     item.append(problem);
     return item;
   }
@@ -80,8 +80,12 @@ export class ApprovalsPage {
   }
 }
 
-function argumentsOf(given) {
-  const text = plainly(JSON.stringify(given, null, 2) ?? "");
+/** The command stands above; what else is given stands here. */
+function argumentsOf({ arguments: given, command }) {
+  const { command: said, ...others } = given;
+  const rest = command && said === command ? others : given;
+  if (!Object.keys(rest).length && rest !== given) return "";
+  const text = plainly(JSON.stringify(rest, null, 2) ?? "");
   const shown = text.length > MOST ? `${text.slice(0, MOST)}\n… ${text.length - MOST} more characters` : text;
   return el("pre.arguments", { tabindex: "0", role: "group", "aria-label": "Arguments" }, shown);
 }

@@ -10,7 +10,7 @@ export function diffView(change, { open = true } = {}) {
   const lines = change.diff ? change.diff.split("\n") : [];
   const code = el("code");
   code.append(...lines.slice(0, MOST).map(lineOf));
-  const box = el("pre.diff", { tabindex: "0", role: "group", "aria-label": `Diff of ${change.path}` }, code);
+  const box = el("pre.diff", { tabindex: "0", role: "group", "aria-label": `Diff of ${plainly(change.path)}` }, code);
   const parts = [el("summary", null, el("code", null, plainly(change.path)), " ", countsOf(change))];
   if (lines.length) parts.push(box);
   if (lines.length > MOST) {
@@ -21,7 +21,7 @@ export function diffView(change, { open = true } = {}) {
     });
     parts.push(rest);
   }
-  if (change.note) parts.push(el("p.small.muted", null, change.note));
+  if (change.note) parts.push(el("p.small.muted", null, plainly(change.note)));
   return el("details.change", { open, "data-path": change.path }, ...parts);
 }
 

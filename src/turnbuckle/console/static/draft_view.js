@@ -3,7 +3,7 @@
 import { el, setText } from "./elements.js";
 import { CappedText } from "./capped_text.js";
 import { copied } from "./copy_button.js";
-import { many } from "./words.js";
+import { many, plainly } from "./words.js";
 
 export class DraftView {
   /** `save` writes the draft to its path in the workspace, and gives what the server says; null: it cannot. */
@@ -28,7 +28,7 @@ export class DraftView {
         this.words,
         el("button.small", { type: "button", onclick: () => void this._copy() }, "Copy"),
         el("button.small", { type: "button", onclick: () => this._save() }, "Download"),
-        el("button.small", { type: "button", hidden: !save || !target, onclick: () => void this._toPath() }, `Save to ${target}`),
+        el("button.small", { type: "button", hidden: !save || !target, onclick: () => void this._toPath() }, `Save to ${plainly(target)}`),
         this.copied,
       ),
       details,

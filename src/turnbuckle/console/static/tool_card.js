@@ -98,7 +98,9 @@ export class ToolCard {
     const { approval } = tool;
     for (const member of this._members.values()) {
       const isSaid = approval && approval.isQuestion ? member.key === "question" : member.head === this.short.textContent;
-      member.element.hidden = isSaid && !(approval && !approval.isQuestion); // said once, but whole where it is allowed
+      const asks = approval && !approval.isQuestion;
+      const isDrawn = Boolean(asks && approval.verdict === "pending" && approval.command && member.key === "command");
+      member.element.hidden = isDrawn || (isSaid && !asks); // said once, but whole where it is allowed
     }
     this._showOutput();
     this._showNotes();

@@ -108,12 +108,25 @@ export function shortArgument(args, length = SHORT) {
   return plainly(shortened((typeof value === "string" ? value : JSON.stringify(value)).slice(0, LOOKED_AT), length));
 }
 
-// What is not seen, or turns the order of what is: controls, marks without width, and those that change the direction.
-const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g;
+// What is not seen, or turns the order of what is: the same signs as in a terminal. Those that join letters and
+// pictures stay where they do that.
+const UNSEEN = new RegExp(
+  "\\r(?!\\n)" +
+    "|(?<![^\\u0000-\\u007f\\u200b-\\u200f\\ufe00-\\ufe0f\\u{e0000}-\\u{e0fff}])(?!(?<=\\ufe0f)\\u200d)" +
+    "(?!(?<=[0-9#*])\\ufe0f\\u20e3)[\\u200c\\u200d\\ufe0e\\ufe0f]" +
+    "|[\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u0600-\\u0605\\u061c\\u06dd\\u070f" +
+    "\\u0890\\u0891\\u08e2\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f" +
+    "\\u2800\\u3164\\ud800-\\udfff\\ufe00-\\ufe0d\\ufeff\\uffa0\\ufff0-\\ufffb\\ufffe\\uffff\\u{110bd}\\u{110cd}" +
+    "\\u{13430}-\\u{1343f}\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]",
+  "gu",
+);
 
 /** A text in which everything can be seen, in its true order: for what a person allows. */
 export function plainly(text) {
-  return text.replace(UNSEEN, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return text.replace(UNSEEN, (sign) => {
+    const code = sign.codePointAt(0).toString(16);
+    return code.length > 4 ? `\\u{${code}}` : `\\u${code.padStart(4, "0")}`;
+  });
 }
 
 export function spaced(word) {
