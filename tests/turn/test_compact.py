@@ -187,6 +187,40 @@ def test_the_read_set_and_the_users_words_survive_one_summary_after_the_other():
     assert second.compaction.messages > first.compaction.messages
 
 
+@pytest.mark.requirement("I3", "I5")
+@pytest.mark.parametrize("size", [1, 10], ids=["old results as lines", "the newest shortened too"])
+def test_a_file_whose_result_became_a_line_is_still_known_by_the_content_that_was_seen(size: int):
+    content = BIG * size
+    rounds = (m for n in range(8) for m in called(n, content))
+    turn = turn_of(SYSTEM, user("Look at all of it."), *rounds, own=16)
+    step = step_of(turn, 5_000 if size == 1 else 3_000)
+    while isinstance(step, Folding):
+        turn, _ = summed_up(turn, step)
+        step = step_of(turn, 3_000)
+    assert isinstance(step, Compacted)
+    told = compact.compacted(turn, step, sending=True)
+
+    last, _ = summed_up(told, Folding(len(told.messages), 1_000, 5_000, 300))
+
+    seen = [FileSeen(f"f{n}.txt", "read", summary.mark_of(content), len(content)) for n in range(8)]
+    assert set(last.compaction.files) == set(seen)
+
+
+@pytest.mark.requirement("I4")
+@pytest.mark.parametrize("word", ["word{} ", "語{}"], ids=["English", "Chinese"])
+def test_a_summary_that_is_longer_than_it_may_be_is_shortened_so_that_the_session_goes_on(word: str):
+    turn = turn_of(SYSTEM, *TALK, user("And now?"))
+    folding = step_of(turn, 4_000)
+    assert isinstance(folding, Folding)
+
+    now, fact = summed_up(turn, folding, "Task: talk. " + "".join(map(word.format, range(20_000))))
+
+    assert fact.after <= 0.8 * 4_000
+    assert step_of(now, 4_000) is None
+    assert "Task: talk." in text_of(now.messages[1].parts)
+    assert estimate((assistant(now.compaction.summary),)) <= 1.25 * folding.cap + 20
+
+
 @pytest.mark.requirement("I3")
 def test_no_border_splits_a_pair_or_a_reply_that_goes_on():
     cut = replace(assistant("It was cut h"), partial=True)

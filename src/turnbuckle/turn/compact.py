@@ -33,6 +33,8 @@ _LEAST = 0.05
 _SUMMARY = 4_000
 """Tokens of a summary at most, and an eighth of the window."""
 _SUMMARY_LEAST = 128
+_LONGEST = 1.25
+"""So many times as long as it was asked to be a summary may come: some providers know no limit."""
 _TRANSCRIPT = 24_000
 """Tokens that the summarised part is told in where nobody knows the window of who summarises."""
 _TRANSCRIPT_SHARE = 0.6
@@ -104,16 +106,16 @@ def next_step(
     if turn.tally.compactions >= rules.most:
         return _full(turn, room, used, f"it was made smaller {rules.most} times in this turn")
     lines = _lines(turn, policy, room.results)
-    step = _trimmed(turn, "results", lines, used, bare=bound)
+    step = _trimmed(turn, policy, "results", lines, used, bare=bound)
     if step.after <= room.goal:
         return step
-    bare = _trimmed(turn, "reasoning", lines, used, bare=True)
+    bare = _trimmed(turn, policy, "reasoning", lines, used, bare=True)
     if bare.after <= room.goal and bare.after < step.after:
         return bare
     upto = _border(turn, room.tail)
     if upto > border_of(turn) and _after_summary(turn, upto, room, used) <= room.limit:
         return _folding(turn, upto, room, used, "", summarising)
-    newest = _trimmed(turn, "newest", _lines(turn, policy, 0), used, bare=True)
+    newest = _trimmed(turn, policy, "newest", _lines(turn, policy, 0), used, bare=True)
     if used - newest.after >= room.limit * _LEAST:
         return newest
     if upto > border_of(turn) and used - _after_summary(turn, upto, room, used) >= room.limit * _LEAST:
@@ -191,8 +193,11 @@ def _line(call: CallPart | None, part: ResultPart, policy: Policy, *, newest: bo
     return f"{text[:_HEAD]}\n[… {len(text) - _HEAD - _END:,} characters left out …]\n{text[-_END:]}\n{said}"
 
 
-def _trimmed(turn: Turn, step: Step, lines: tuple[ResultLine, ...], used: int, *, bare: bool) -> Compacted:
-    """The history with these results as lines, and without reasoning if it goes `bare`."""
+def _trimmed(
+    turn: Turn, policy: Policy, step: Step, lines: tuple[ResultLine, ...], used: int, *, bare: bool
+) -> Compacted:
+    """The history with these results as lines, and without reasoning if it goes `bare`. Which files were
+    seen in them is noted here, since a later summary finds only the lines."""
     before = turn.compaction or Compaction(0, opening_of(turn.messages))
     start = border_of(turn)
     compaction = replace(
@@ -201,6 +206,9 @@ def _trimmed(turn: Turn, step: Step, lines: tuple[ResultLine, ...], used: int, *
         opening=opening_of(turn.messages),
         lines=(*before.lines, *lines),
         bare=len(turn.messages) - start if bare else before.bare,
+        files=summary.seen_files(
+            turn.messages[start:], before, policy, frozenset(line.call_id for line in lines)
+        ),
     )
     return _fact(turn, step, compaction, used)
 
@@ -279,7 +287,8 @@ def summarised(turn: Turn, policy: Policy, *, bound: bool) -> Compacted:
     assert ask.folding is not None
     folding, reply = ask.folding, turn.reply
     before = turn.compaction or Compaction(0)
-    text = reply.text.strip() if reply is not None else ""
+    most = int(_LONGEST * folding.cap / max(ratio_of(turn), 1.0))
+    text = summary.within(reply.text.strip(), most) if reply is not None else ""
     why = "" if text else "no model could summarise it"
     start, upto = border_of(turn), folding.upto
     part = turn.messages[start:upto]

@@ -80,12 +80,25 @@ class Gathered(Struct, frozen=True):
             for message in history
             if is_users(message) and message not in spared
         ]
-        files = {(file.path, file.how): file for file in before.files}
-        for file in _files(messages, policy):
-            files.pop((file.path, file.how), None)
-            files[file.path, file.how] = file
+        files = seen_files(messages, before, policy)
         words = _fitting([*before.words, *filter(None, new)], min(_ALL_WORDS, room * BYTES_PER_TOKEN))
-        return cls(words, tuple(files.values())[-min(_FILES, max(room // _PER_FILE, 1)) :])
+        return cls(words, files[-min(_FILES, max(room // _PER_FILE, 1)) :])
+
+
+def seen_files(
+    messages: tuple[Message, ...], before: Compaction, policy: Policy, calls: frozenset[str] | None = None
+) -> tuple[FileSeen, ...]:
+    """The files that are known already and those of these messages, the one that was seen last at the end.
+    `calls`: only what these calls have seen."""
+    files = {(file.path, file.how): file for file in before.files}
+    lines = {line.call_id for line in before.lines}
+    for call, file in _files(messages, policy):
+        told_in_line = file.how == "read" and call in lines  # known since its content was left out
+        if told_in_line or (calls is not None and call not in calls):
+            continue
+        files.pop((file.path, file.how), None)
+        files[file.path, file.how] = file
+    return tuple(files.values())[-_FILES:]
 
 
 def is_users(message: Message) -> bool:
@@ -131,7 +144,7 @@ def _fitting(words: list[str], most: int) -> tuple[str, ...]:
     return tuple(fitting[at] for at in sorted(kept))
 
 
-def _files(messages: tuple[Message, ...], policy: Policy) -> Iterator[FileSeen]:
+def _files(messages: tuple[Message, ...], policy: Policy) -> Iterator[tuple[str, FileSeen]]:
     calls: dict[str, CallPart] = {}
     for message in messages:
         for part in message.parts:
@@ -140,7 +153,7 @@ def _files(messages: tuple[Message, ...], policy: Policy) -> Iterator[FileSeen]:
             elif isinstance(part, ResultPart) and not part.failed and part.call_id in calls:
                 seen = _file(calls[part.call_id], part, policy)
                 if seen is not None:
-                    yield seen
+                    yield part.call_id, seen
 
 
 def _file(call: CallPart, result: ResultPart, policy: Policy) -> FileSeen | None:
@@ -215,10 +228,7 @@ def transcript(messages: tuple[Message, ...], room: int) -> str:
         text = "\n\n".join(filter(None, (_line(message, *caps) for message in messages)))
         if len(text.encode("utf-8", "replace")) <= most:
             return text
-    half = max(most // 2 - 40, 0)
-    data = text.encode("utf-8", "replace")
-    head, end = data[:half].decode("utf-8", "ignore"), data[len(data) - half :].decode("utf-8", "ignore")
-    return f"{head}\n[… left out …]\n{end}"
+    return within(text, room)
 
 
 def _line(message: Message, words: int, call: int, result: int) -> str:
@@ -238,6 +248,16 @@ def _line(message: Message, words: int, call: int, result: int) -> str:
                 pass
     who = "Runtime" if message.note else message.role.capitalize()
     return f"{who}: {' '.join(parts)}" if parts else ""
+
+
+def within(text: str, tokens: int) -> str:
+    """A text of so many tokens at most, without its middle if it is longer."""
+    data, most = text.encode("utf-8", "replace"), tokens * BYTES_PER_TOKEN
+    if len(data) <= most:
+        return text
+    half = max(most // 2 - 40, 0)
+    head, end = data[:half].decode("utf-8", "ignore"), data[len(data) - half :].decode("utf-8", "ignore")
+    return f"{head}\n[… left out …]\n{end}"
 
 
 def shortened(text: str, most: int) -> str:
