@@ -274,6 +274,7 @@ def servers_of(loaded: Loaded, environment: Mapping[str, str], sandbox: Sandbox 
         server_variables_of(settings, environment),
         sandbox_of(loaded, environment) if sandbox is None else sandbox,
         __version__,
+        secret.values,
     )
     return McpServers(settings.tools.mcp, place, SystemClock())
 
@@ -283,7 +284,9 @@ def sandbox_of(loaded: Loaded, environment: Mapping[str, str] | None = None) -> 
     environment = os.environ if environment is None else environment
     settings = loaded.settings
     wanted = settings.tools
-    if "shell" not in wanted.enable and not wanted.mcp:
+    shell = "shell" in wanted.enable
+    servers = tuple(name for name, server in wanted.mcp.items() if server.command)
+    if not shell and not servers:
         return NoSandbox("the shell is turned off")
     if wanted.sandbox == "off":
         return NoSandbox('tools.sandbox = "off"')
@@ -297,17 +300,9 @@ def sandbox_of(loaded: Loaded, environment: Mapping[str, str] | None = None) -> 
         prefixes=(sys.prefix, sys.base_prefix),
         is_root=os.getuid() == 0,
     )
-    return choose(
-        SandboxRules(
-            wanted.sandbox,
-            seen,
-            wanted.max_processes,
-            wanted.max_memory_mb << 20,
-            wanted.max_file_mb << 20,
-            wanted.max_cpu_seconds,
-            wanted.background_seconds,
-        )
-    )
+    memory, file = wanted.max_memory_mb << 20, wanted.max_file_mb << 20
+    limits = (wanted.max_processes, memory, file, wanted.max_cpu_seconds, wanted.background_seconds)
+    return choose(SandboxRules(wanted.sandbox, seen, *limits, shell, servers))
 
 
 def _facts_in(sandbox: Sandbox, dispatcher: Dispatcher) -> dict[str, ToolFacts]:

@@ -253,6 +253,10 @@ def test_strict_is_refused_with_words_where_it_cannot_be_kept(
     with pytest.raises(ConfigError, match=words) as refused:
         choose(SandboxRules("strict", place), tools)
     assert 'leave "shell" out of tools.enable' in str(refused.value)
+    servers = SandboxRules("strict", place, shell=False, servers=("notes", "mail"))
+    with pytest.raises(ConfigError, match=r"leave out tools\.mcp\.notes and tools\.mcp\.mail, or") as refused:
+        choose(servers, tools)
+    assert "shell" not in str(refused.value)
     assert choose(SandboxRules("auto", place), tools).holds == what_holds(
         tools, data_inside=bool(place.hidden)
     )
@@ -357,6 +361,10 @@ def test_what_holds_is_said_to_the_model_and_by_the_doctor(tmp_path: Path):
     [
         ('[tools]\nsandbox = "off"\n', 'tools.sandbox = "off"'),
         ('[tools]\nenable = ["files"]\nsandbox = "strict"\n', "the shell is turned off"),
+        (
+            '[tools]\nenable = ["files"]\nsandbox = "strict"\n[tools.mcp.far]\nurl = "https://host/mcp"\n',
+            "the shell is turned off",
+        ),
     ],
 )
 def test_no_sandbox_is_said_too(tmp_path: Path, text: str, words: str):

@@ -1,6 +1,7 @@
 """MCP servers that are reached by HTTP: documents and streams, lost connections, refusals, forgotten sessions."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -36,6 +37,11 @@ class HttpDouble:
     forgets: bool = False
     redirects: str = ""
     status: int = 0
+    leave_to: str = ""
+    session: str = "s1"
+    refuses: str = ""
+    lingers: bool = False
+    left: asyncio.Event = field(default_factory=asyncio.Event)
     double: McpDouble = field(default_factory=McpDouble)
     headers: list[dict[str, str]] = field(default_factory=list)
     methods: list[str] = field(default_factory=list)
@@ -43,6 +49,8 @@ class HttpDouble:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.headers.append(dict(request.headers))
         self.methods.append(request.method)
+        if request.method == "DELETE" and self.leave_to:
+            return web.Response(status=307, headers={"location": self.leave_to})
         if request.method == "DELETE":
             return web.Response(status=200)
         line = await request.read()
@@ -54,6 +62,9 @@ class HttpDouble:
             return web.Response(status=404)
         if self.status and is_call:
             return web.Response(status=self.status, text="<html>no</html>")
+        if self.refuses and is_call:
+            fault = {"jsonrpc": "2.0", "error": {"code": 1, "message": self.refuses}}
+            return web.json_response({**fault, "id": json.loads(line)["id"]})
         said = self.double.take(line)
         first = next(said, None)
         if first is None:
@@ -63,22 +74,35 @@ class HttpDouble:
             request.transport.close()
             return web.Response()
         if not self.streams:
-            return web.Response(body=first, content_type="application/json", headers={"Mcp-Session-Id": "s1"})
-        answer = web.StreamResponse(headers={"content-type": "text/event-stream", "Mcp-Session-Id": "s1"})
+            return web.Response(
+                body=first, content_type="application/json", headers={"Mcp-Session-Id": self.session}
+            )
+        answer = web.StreamResponse(
+            headers={"content-type": "text/event-stream", "Mcp-Session-Id": self.session}
+        )
         await answer.prepare(request)
         await answer.write(b": hello\n\nid: 1\ndata:\n\n")
         for one in chain([first], said):
             if one == END:
                 break
             await answer.write(b"event: message\ndata: " + one + b"\n")
+        if self.lingers and is_call:
+            await self._linger()
         return answer
+
+    async def _linger(self) -> None:
+        """Keep a stream open that has said all, until whoever listened goes away."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.left.set()
 
 
 @asynccontextmanager
 async def served(double: HttpDouble):
     app = web.Application()
     app.router.add_route("*", "/mcp", double.handle)
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(app, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -88,12 +112,16 @@ async def served(double: HttpDouble):
         await runner.cleanup()
 
 
+KEY = "the-key-of-notes"
+
+
 def asked(folder: Path, double: HttpDouble, use: Callable[[Run], Awaitable[Any]], **settings: Any) -> Any:
     async def main() -> Any:
         async with asyncio.timeout(100), served(double) as url:
             given = {"notes": McpSettings(url=url, **settings)}
-            own = {"notes": {"Authorization": "Bearer the-key-of-notes"}}
-            servers = McpServers(given, McpPlace(folder, {}, own, NoSandbox()), SystemClock())
+            own = {"notes": {"Authorization": f"Bearer {KEY}"}}
+            place = McpPlace(folder, {}, own, NoSandbox(), secrets=frozenset({KEY}))
+            servers = McpServers(given, place, SystemClock())
             box = Toolbox(folder)
             try:
                 box.dispatcher = Dispatcher(await servers.registry(Registry()))
@@ -191,3 +219,66 @@ def test_nobody_at_the_address_is_told_as_that(tmp_path: Path):
         return state.why
 
     assert "no connection" in asyncio.run(main())
+
+
+@pytest.mark.requirement("R3")
+def test_a_farewell_is_not_taken_to_another_address_with_its_keys(tmp_path: Path):
+    other = HttpDouble()
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(100),
+            served(other) as elsewhere,
+            served(HttpDouble(leave_to=elsewhere)) as url,
+        ):
+            own = {"notes": {"X-Api-Key": KEY}}
+            servers = McpServers(
+                {"notes": McpSettings(url=url)}, McpPlace(tmp_path, {}, own, NoSandbox()), SystemClock()
+            )
+            await servers.states()
+            await servers.close()
+
+    asyncio.run(main())
+    assert other.headers == []
+
+
+def test_a_stream_that_stays_open_behind_its_answer_is_left(tmp_path: Path):
+    double = HttpDouble(streams=True, lingers=True)
+
+    async def use(run: Run) -> ToolOutcome:
+        found = await run("mcp__notes__echo", text="hello")
+        await double.left.wait()
+        return found
+
+    assert asked(tmp_path, double, use).text == "hello"
+
+
+def test_the_name_of_a_session_is_sent_back_whole(tmp_path: Path):
+    double = HttpDouble(session="s" * 1000)
+    asked(tmp_path, double, lambda run: run("mcp__notes__echo", text="hello"))
+    assert double.headers[-1]["Mcp-Session-Id"] == "s" * 1000
+
+
+@pytest.mark.parametrize("session, key", [("s" * 5000, KEY), ("s1", "two\nlines")], ids=["session", "header"])
+def test_what_cannot_be_sent_fails_at_once_and_with_words(tmp_path: Path, session: str, key: str):
+    async def main() -> str:
+        async with asyncio.timeout(100), served(HttpDouble(session=session)) as url:
+            given = {"notes": McpSettings(url=url, start_seconds=1000.0)}
+            place = McpPlace(tmp_path, {}, {"notes": {"X-Api-Key": key}}, NoSandbox())
+            servers = McpServers(given, place, SystemClock())
+            try:
+                return (await servers.states())[0].why
+            finally:
+                await servers.close()
+
+    why = asyncio.run(main())
+    assert "cannot be sent back" in why or "header" in why
+
+
+@pytest.mark.requirement("R3")
+@pytest.mark.parametrize("before", [1990, 7990])
+def test_a_secret_at_the_place_where_an_error_is_cut_is_not_shown_in_part(tmp_path: Path, before: int):
+    double = HttpDouble(refuses="x" * before + KEY)
+    found = asked(tmp_path, double, lambda run: run("mcp__notes__echo", text="hello"))
+    assert found.status == "failed"
+    assert KEY[:6] not in found.text

@@ -383,3 +383,23 @@ def test_what_is_wrong_in_the_settings_is_told_at_the_start(tmp_path: Path, text
 
     with pytest.raises(ConfigError, match=words.replace("*", r"\*").replace("?", r"\?")):
         in_a_run(tmp_path, file, opened)
+
+
+@pytest.mark.requirement("R3")
+@pytest.mark.parametrize("behind", [490, 8180])
+def test_a_secret_in_the_last_words_of_a_server_is_not_shown_in_part(tmp_path: Path, behind: int):
+    says = f"import sys; sys.stderr.write('{VALUE}' * 3 + '.' * {behind}); sys.exit(1)"
+
+    async def main() -> str:
+        given = {"notes": McpSettings(command=sys.executable, args=("-c", says))}
+        place = McpPlace(tmp_path, dict(os.environ), {}, NoSandbox(), secrets=frozenset({VALUE}))
+        servers = McpServers(given, place, SystemClock())
+        try:
+            async with asyncio.timeout(100):
+                return (await servers.states())[0].why
+        finally:
+            await servers.close()
+
+    why = asyncio.run(main())
+    assert "Its last words: " in why
+    assert VALUE[-8:] not in why

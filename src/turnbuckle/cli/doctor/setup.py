@@ -188,7 +188,10 @@ def check_sandbox(loaded: Loaded) -> Iterator[Finding]:
     if (
         not holds.is_there
         and loaded.settings.tools.sandbox == "auto"
-        and ("shell" in loaded.settings.tools.enable or loaded.settings.tools.mcp)
+        and (
+            "shell" in loaded.settings.tools.enable
+            or any(server.command for server in loaded.settings.tools.mcp.values())
+        )
     ):
         fix = (
             'On Linux: apt install bubblewrap. Or put a person in front of it: tools.approval, shell = "ask".'

@@ -6,6 +6,7 @@ are not followed, since they would take the headers along, and no proxy of the e
 """
 
 import asyncio
+import re
 from collections.abc import Mapping
 
 import aiohttp
@@ -14,16 +15,17 @@ from msgspec import UNSET
 
 from turnbuckle.tools.mcp.messages import LINE_CAP, Incoming, Unreadable, read_message
 from turnbuckle.tools.mcp.session import McpSession
-from turnbuckle.vocab.visible import visible_line
 from turnbuckle.wire.sse import SseDecoder
 
 CONNECT_SECONDS = 10.0
 LEAVE = 1.0
-"""Seconds that a server has to hear that nobody needs it any more."""
+"""Seconds that a server has to hear that nobody needs it any more, or to end a stream that has answered."""
 MOST_AT_ONCE = 64
 _SESSION = "Mcp-Session-Id"
 _READ = 64 << 10
 _ERROR_CAP = 2000
+_SESSION_ID = re.compile(r"[!-~]{1,4000}")
+"""It is sent back as a header, whole or not at all."""
 _FORGOTTEN = 404
 
 
@@ -70,7 +72,9 @@ class HttpLink:
         if self._id:
             try:
                 timeout = aiohttp.ClientTimeout(total=LEAVE)
-                async with self._client.delete(self._url, headers=self._all_headers(), timeout=timeout):
+                async with self._client.delete(
+                    self._url, headers=self._all_headers(), timeout=timeout, allow_redirects=False
+                ):
                     pass
             except (aiohttp.ClientError, TimeoutError, OSError):
                 self._id = ""  # it will forget us by itself
@@ -100,23 +104,34 @@ class HttpLink:
             why = "it closed the connection without an answer"
         except aiohttp.ClientConnectorError as error:
             why = f"no connection: {error.os_error.strerror or error.os_error}"
-        except (aiohttp.ClientError, TimeoutError, OSError, Unreadable) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, Unreadable) as error:
             reached, why = True, f"{type(error).__name__}: {error}"
         if number is not None:
             await self._session.settled()
-            self._session.lose(number, visible_line(why)[:_ERROR_CAP], reached=reached)
+            self._session.lose(number, self._session.discreet(why, _ERROR_CAP), reached=reached)
 
     async def _read(self, answer: aiohttp.ClientResponse, number: int | None) -> None:
         if answer.status >= 300:
             await self._refused(answer, number)
             return
         if (given := answer.headers.get(_SESSION, "")) and not self._id:
-            self._id = given[:200]
+            if not _SESSION_ID.fullmatch(given):
+                raise Unreadable("the name that it gave to the session cannot be sent back")
+            self._id = given
+        if number is None:
+            return  # nothing was asked, so what it says here is no answer, and may have no end
         if answer.content_type != "text/event-stream":
             body = await _limited(answer, LINE_CAP)
             if body.strip():
                 self._session.heard(body)
             return
+        try:
+            async with asyncio.timeout(None) as limit:
+                await self._read_events(answer, number, limit)
+        except TimeoutError:
+            return  # the answer was there; a stream that stays open would take the place of a later call
+
+    async def _read_events(self, answer: aiohttp.ClientResponse, number: int, limit: asyncio.Timeout) -> None:
         decoder = SseDecoder(LINE_CAP, LINE_CAP)
         async for chunk in answer.content.iter_chunked(_READ):
             for _, data in decoder.feed(chunk):
@@ -124,6 +139,9 @@ class HttpLink:
                     self._session.heard(data)
             if decoder.overflow is not None:
                 raise Unreadable(f"it sent a message of more than {LINE_CAP >> 20} MB")
+            await self._session.settled()
+            if limit.when() is None and not self._session.awaits(number):
+                limit.reschedule(asyncio.get_running_loop().time() + LEAVE)
 
     async def _refused(self, answer: aiohttp.ClientResponse, number: int | None) -> None:
         """An error as a status. One of JSON-RPC in its body is the better answer."""

@@ -18,7 +18,6 @@ STATELESS = "2026-07-28"
 LINE_CAP = 4 << 20
 """Bytes of one message."""
 METHOD_UNKNOWN, VERSION_UNKNOWN = -32601, -32022
-_WORDS_CAP = 2000
 _META = "io.modelcontextprotocol/"
 
 
@@ -31,11 +30,6 @@ class RpcFault(Struct, frozen=True, gc=False):
 
     code: int = 0
     message: str = ""
-
-    @property
-    def words(self) -> str:
-        """Its message, in one line that can be shown."""
-        return visible_line(self.message[:_WORDS_CAP]) or f"error {self.code}"
 
 
 class Incoming(Struct, frozen=True, gc=False):

@@ -28,6 +28,7 @@ from turnbuckle.tools.private import private_file, private_folder
 from turnbuckle.tools.spec import ToolContext, ToolError
 from turnbuckle.tools.threads import in_thread
 from turnbuckle.vocab.clock import Clock
+from turnbuckle.vocab.redaction import Redactor
 from turnbuckle.vocab.tooling import ToolOutcome, failed, finished, not_started, unknown
 from turnbuckle.vocab.visible import visible_line
 
@@ -77,6 +78,7 @@ class McpServer:
         wanted: tuple[str, ...] = (),
         start_seconds: float = 30.0,
         client: str = "",
+        redactor: Redactor | None = None,
     ) -> None:
         self.name = name
         self.listing = Listing()
@@ -85,6 +87,7 @@ class McpServer:
         self._wanted = wanted
         self._start_seconds = start_seconds
         self._client = client
+        self._redactor = redactor or Redactor()
         self._session: McpSession | None = None
         self._starting = asyncio.Lock()
         self._failures = 0
@@ -185,7 +188,7 @@ class McpServer:
             return await self._start()
 
     async def _start(self) -> McpSession:
-        session = McpSession(self.name, self._clock)
+        session = McpSession(self.name, self._clock, self._redactor)
         self._began = self._clock.now()
         self._why = ""
         try:
@@ -246,7 +249,7 @@ class McpServer:
         return ServerDown(self._why)
 
     def _note_failure(self, why: str) -> None:
-        self._why = visible_line(why)[:_WHY_CAP]
+        self._why = visible_line(self._redactor.message(why))[:_WHY_CAP]
         self._failures += 1
         pause = min(FIRST_PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
         self._next_try = self._clock.now() + (pause if self._failures < MOST_FAILURES else REST)

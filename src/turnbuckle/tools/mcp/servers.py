@@ -22,6 +22,7 @@ from turnbuckle.tools.schema import ForeignShape
 from turnbuckle.tools.spec import Tool, ToolContext
 from turnbuckle.tools.threads import in_thread
 from turnbuckle.vocab.clock import Clock
+from turnbuckle.vocab.redaction import redactor_of
 from turnbuckle.vocab.tooling import ToolOutcome
 
 log = logging.getLogger("turnbuckle.mcp")
@@ -36,6 +37,8 @@ class McpPlace(Struct, frozen=True):
     own: Mapping[str, Mapping[str, str]]
     sandbox: Sandbox
     client: str = ""
+    secrets: frozenset[str] = frozenset()
+    """What nothing that a server says may show."""
 
 
 def check_servers(servers: Mapping[str, McpSettings]) -> None:
@@ -70,6 +73,7 @@ class McpServers:
                 wanted=one.tools,
                 start_seconds=one.start_seconds,
                 client=place.client,
+                redactor=redactor_of(place.secrets),
             )
             for name, one in settings.items()
         )

@@ -23,6 +23,7 @@ from turnbuckle.tools.mcp.messages import Incoming, RpcFault, UnaskedBudget, Unr
 from turnbuckle.tools.threads import in_thread
 from turnbuckle.tools.workers import worked
 from turnbuckle.vocab.clock import Clock
+from turnbuckle.vocab.redaction import Redactor
 from turnbuckle.vocab.visible import visible_line
 
 ON_LOOP = 64 << 10
@@ -37,6 +38,8 @@ MOST_GARBAGE = 200
 """Unreadable messages in a row: some servers print a greeting to the wrong place."""
 MOST_PROGRESS = 500
 _NOTE_CAP = 300
+_WORDS_CAP = 2000
+_KNOWS_NONE = Redactor()
 
 T = TypeVar("T")
 log = logging.getLogger("turnbuckle.mcp")
@@ -63,8 +66,8 @@ class McpServerGone(Exception):
 class RequestRefused(Exception):
     """The server answered with an error."""
 
-    def __init__(self, fault: RpcFault) -> None:
-        super().__init__(fault.words)
+    def __init__(self, fault: RpcFault, words: str) -> None:
+        super().__init__(words or f"error {fault.code}")
         self.fault = fault
 
 
@@ -103,8 +106,9 @@ class _Open(Struct):
 class McpSession:
     """`heard` and `end` are called by the link."""
 
-    def __init__(self, name: str, clock: Clock) -> None:
+    def __init__(self, name: str, clock: Clock, redactor: Redactor = _KNOWS_NONE) -> None:
         self.name = name
+        self.redactor = redactor
         self.over = asyncio.Event()
         self.why = ""
         self.list_changed = False
@@ -129,6 +133,15 @@ class McpSession:
     def is_asked(self) -> bool:
         """Whether there is a question without an answer."""
         return bool(self._open)
+
+    def awaits(self, number: int) -> bool:
+        """Whether this question has no answer yet."""
+        return number in self._open and not self._open[number].answered.done()
+
+    def discreet(self, text: str, cap: int) -> str:
+        """A server's words in one line that can be shown. Secrets are taken out before anything is cut off:
+        what is left of one would not be known any more."""
+        return visible_line(self.redactor.sample(text[: 4 * cap], cut=len(text) > 4 * cap))[:cap]
 
     # What comes
 
@@ -214,7 +227,7 @@ class McpSession:
     def _count_garbage(self, size: int, error: Unreadable) -> None:
         self._garbage += 1
         if self._garbage == 1:
-            log.warning("the MCP server %s: %s", self.name, visible_line(str(error))[:_NOTE_CAP])
+            log.warning("the MCP server %s: %s", self.name, self.discreet(str(error), _NOTE_CAP))
         if self._garbage > MOST_GARBAGE:
             self.end(f"it sent {MOST_GARBAGE} lines that are no messages")
         self.count_unasked(size)
@@ -237,7 +250,9 @@ class McpSession:
             if waiting.answered.done():
                 return
             if message.error is not None:
-                waiting.answered.set_exception(RequestRefused(message.error))
+                waiting.answered.set_exception(
+                    RequestRefused(message.error, self.discreet(message.error.message, _WORDS_CAP))
+                )
             else:
                 waiting.answered.set_result(bytes(message.result))
         else:
@@ -250,8 +265,8 @@ class McpSession:
             case "notifications/progress":
                 self._take_progress(message.params)
             case "notifications/message":
-                text = bytes(message.params)[:_NOTE_CAP].decode("utf-8", "replace")
-                log.debug("the MCP server %s notes: %s", self.name, visible_line(text))
+                text = bytes(message.params)[: 8 * _NOTE_CAP].decode("utf-8", "replace")
+                log.debug("the MCP server %s notes: %s", self.name, self.discreet(text, _NOTE_CAP))
             case _:
                 return
 
@@ -263,7 +278,7 @@ class McpSession:
             return
         waiting.progress += 1
         of = "" if told.total is None else f" of {told.total:g}"
-        waiting.told(visible_line(told.message[:_NOTE_CAP] or f"{told.progress:g}{of}") + "\n")
+        waiting.told((self.discreet(told.message, _NOTE_CAP) or f"{told.progress:g}{of}") + "\n")
 
     # What is sent
 

@@ -14,8 +14,8 @@ from turnbuckle.tools.sandbox.plan import SandboxPlan
 from turnbuckle.vocab.clock import Clock
 from turnbuckle.vocab.visible import visible_line
 
-NOTES_CAP = 2000
-"""Bytes of a server's last words that are kept."""
+NOTES_KEPT, NOTES_SHOWN = 8 << 10, 500
+"""Bytes of a server's last words. More is kept than shown, so that a secret is whole when it is found."""
 LEAVE = 0.3
 """Seconds that a server has to end by itself when its input ends."""
 
@@ -82,7 +82,7 @@ class StdioLink:
             self._session.end(str(error))
 
     def _complained(self, data: bytes) -> None:
-        self._notes = (self._notes + data[-NOTES_CAP:])[-NOTES_CAP:]
+        self._notes = (self._notes + data[-NOTES_KEPT:])[-NOTES_KEPT:]
         self._session.count_unasked(len(data))
 
     async def _watched(self) -> str:
@@ -93,7 +93,9 @@ class StdioLink:
         finally:
             self._process.close()
         await self._session.settled()
-        notes = visible_line(self._notes.decode("utf-8", "replace").strip())[-NOTES_CAP // 4 :]
+        size = len(self._notes)
+        last = self._session.redactor.part(self._notes, max(size - NOTES_SHOWN, 0), size)
+        notes = visible_line(last.decode("utf-8", "replace").strip())
         self._session.end(f"{words}. Its last words: {notes}" if notes else words)
         return words
 

@@ -52,7 +52,7 @@ class SandboxTools(Struct, frozen=True):
 
 class SandboxRules(Struct, frozen=True):
     """What the settings say. Bounds are as in `PlanLimits`, without those of time that do not fit both kinds
-    of programs."""
+    of programs. `shell` and `servers` are what would be started in the sandbox."""
 
     setting: SandboxSetting
     seen: files.Visible
@@ -61,6 +61,8 @@ class SandboxRules(Struct, frozen=True):
     file_size: int = 0
     cpu: int = 0
     background_seconds: int = 0
+    shell: bool = True
+    servers: tuple[str, ...] = ()
 
 
 @cache
@@ -114,18 +116,21 @@ def choose(rules: SandboxRules, tools: SandboxTools | None = None) -> Sandbox:
     seen = rules.seen
     holds = what_holds(tools, data_inside=seen.data in seen.hidden)
     if rules.setting == "strict" and not (holds.is_there and holds.data):
-        raise ConfigError(f'tools.sandbox = "strict": {_refused(holds, seen)}')
+        raise ConfigError(f'tools.sandbox = "strict": {_refused(holds, rules)}')
     if not holds.is_there:
         return NoSandbox(holds.why)
     return LinuxSandbox(rules, tools, holds)
 
 
-def _refused(holds: Holds, seen: files.Visible) -> str:
-    ways = 'leave "shell" out of tools.enable, or set tools.sandbox = "auto"'
+def _refused(holds: Holds, rules: SandboxRules) -> str:
+    tables = " and ".join(f"tools.mcp.{name}" for name in rules.servers)
+    out = ['leave "shell" out of tools.enable'] * rules.shell + [f"leave out {tables}"] * bool(tables)
+    ways = f'{" and ".join(out)}, or set tools.sandbox = "auto"'
     if not holds.is_there:
-        return f"there is no sandbox here ({holds.why}), so no shell; {_INSTALL}, {ways}"
+        nothing = " and ".join(["no shell"] * rules.shell + ["no MCP server"] * bool(tables))
+        return f"there is no sandbox here ({holds.why}), so {nothing}; {_INSTALL}, {ways}"
     return (
-        f"{holds.mechanism} cannot hide the data folder {seen.data}, which lies in the workspace;"
+        f"{holds.mechanism} cannot hide the data folder {rules.seen.data}, which lies in the workspace;"
         f" let `data` lie elsewhere, {_INSTALL}, {ways}"
     )
 
