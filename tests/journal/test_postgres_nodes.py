@@ -6,6 +6,7 @@ import pytest
 from support.journals.postgres_bench import PostgresBench
 from support.postgres.server import shared_server
 
+from turnbuckle.journal.nodes import NodeState
 from turnbuckle.journal.port import (
     Append,
     Claim,
@@ -232,3 +233,62 @@ def test_readers_who_ask_at_the_same_time_are_answered_by_few_queries():
     assert pages == [[f"run{number}".encode()] for number in range(40)] + [[]]
     assert heads == [2] * 40 + [0]
     assert (few, after) == (True, [Item(2, b"more")])
+
+
+async def joined(journal, asked):
+    """Be a node that answers with what it was asked for."""
+
+    async def perform(data):
+        asked.append(data)
+        return data
+
+    await journal.nodes.join("name", "1", NodeState, perform, lambda: None)
+
+
+@pytest.mark.requirement("K2")
+def test_a_node_that_does_not_answer_is_told_as_that_and_never_does_what_was_given_up():
+    async def scene(bench, one, other):
+        asked = []
+        await joined(one, [])
+        await joined(other, asked)
+        async with other.links["calling"].use():  # it stands still
+            silent = await one.nodes.ask_all(b"first")
+        told = []
+        while not any(told):
+            told = await one.nodes.ask_all(b"second")
+        for journal in (one, other):
+            await journal.nodes.leave()
+        return silent, told, set(asked)
+
+    assert played(scene) == ([None], [b"second"], {b"second"})
+
+
+@pytest.mark.requirement("K2")
+def test_nodes_that_are_gone_are_swept_away_and_those_that_live_stay():
+    async def scene(bench, one, other):
+        await joined(one, [])
+        for old in (
+            "node(number, name, version, since) VALUES(1, 'gone', '1', 0)",
+            "question(stream, asker, asked, data) VALUES('', 1, 0, 'old')",
+        ):
+            bench.server.sql(f"INSERT INTO {bench.schema}.{old}")
+        await one.nodes.tidy()
+        counts = [
+            bench.server.sql(f"SELECT count(*) FROM {bench.schema}.{table}") for table in ("node", "question")
+        ]
+        await one.nodes.leave()
+        return counts
+
+    assert played(scene) == ["1", "0"]
+
+
+@pytest.mark.requirement("K5")
+def test_a_process_that_stands_still_in_the_middle_of_a_change_does_not_hold_the_others_for_ever():
+    async def scene(bench, one, other):
+        limits = []
+        for link in one.links.values():
+            async with link.use() as connection:
+                limits.append(await connection.fetchval("SHOW idle_in_transaction_session_timeout"))
+        return set(limits)
+
+    assert played(scene) == {"10s"}

@@ -75,8 +75,8 @@ class Nodes(Protocol):
         None if no other node does. Raises NodeTimeout and StorageError."""
         ...
 
-    async def ask_all(self, data: bytes) -> list[bytes]:
-        """Ask every other node that lives. Those that do not answer are left out."""
+    async def ask_all(self, data: bytes) -> list[bytes | None]:
+        """Ask every other node that lives. None for one that does not answer soon."""
         ...
 
     async def unheld(self, limit: int) -> Unheld:

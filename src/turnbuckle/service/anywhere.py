@@ -152,14 +152,13 @@ class NodeDesk:
 
     async def from_all(
         self, service: Serving, method: Method[S, P, T], *args: P.args, **kwargs: P.kwargs
-    ) -> list[T]:
-        """What the method gives on every other node that answers. It must only look."""
+    ) -> list[T | None]:
+        """What the method gives on every other node; None for one that does not say. It must only look."""
         given = inspect.signature(method).bind(service, *args, **kwargs).arguments
         given.pop("self")
         answers = await self.nodes.ask_all(_written(type(service).__name__, method, given))
-        told = [msgspec.json.decode(answer, type=_NodeAnswer) for answer in answers]
         of = _types(method)["return"]
-        return [msgspec.json.decode(answer.result, type=of) for answer in told if not answer.error]
+        return [None if answer is None else _result_of(answer, of) for answer in answers]
 
     async def perform(self, data: bytes) -> bytes:
         """What another node asks for."""
@@ -184,6 +183,11 @@ class NodeDesk:
 def _written(service: str, method: Callable[..., Any], given: Mapping[str, Any]) -> bytes:
     raw = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in given.items()}
     return msgspec.json.encode(_NodeQuestion(service, method.__name__, raw))
+
+
+def _result_of(told: bytes, of: Any) -> Any:
+    answer = msgspec.json.decode(told, type=_NodeAnswer)
+    return None if answer.error else msgspec.json.decode(answer.result, type=of)
 
 
 @functools.cache

@@ -64,7 +64,8 @@ class RunReading:
         """Whether somebody reads it at another node. If that cannot be found out, somebody may."""
         assert self.desk is not None
         try:
-            return any(await self.desk.from_all(self, RunReading._is_read_here, run))
+            told = await self.desk.from_all(self, RunReading._is_read_here, run)
+            return any(is_read is not False for is_read in told)
         except JournalError:
             return True
 
@@ -159,7 +160,7 @@ class RunReading:
             return {}
         found: dict[str, _Standing] = {}
         for answer in await self.desk.from_all(self, RunReading._standing_here, names):
-            found |= answer
+            found |= answer or {}
         return found
 
     async def _standing_here(self, runs: list[RunId]) -> dict[str, _Standing]:

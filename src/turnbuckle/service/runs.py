@@ -32,6 +32,7 @@ from turnbuckle.runtime.idempotency import Replay
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, NewRun
+from turnbuckle.runtime.session_manager import HeldElsewhere
 from turnbuckle.runtime.session_messages import Accepted, IncomingMessage
 from turnbuckle.runtime.session_worker import SessionWorker
 from turnbuckle.runtime.supervise import told
@@ -248,7 +249,7 @@ class RunService(RunReading):
         waiting = await self._pending_here(owner)
         if self.desk is not None:
             for more in await self.desk.from_all(self, RunService._pending_here, owner):
-                waiting += more
+                waiting += more or []
         return waiting
 
     async def _pending_here(self, owner: Owner) -> list[ApprovalView]:
@@ -370,5 +371,7 @@ class RunService(RunReading):
             return
         try:
             await self._manager.with_worker(session, rows[0].user, lambda worker: worker.forget(run))
+        except HeldElsewhere:  # its session is just changing hands
+            raise
         except SessionBusy as busy:  # it is under way, or was told to one that is
             raise RunActive(str(busy)) from None

@@ -87,7 +87,7 @@ def test_a_node_that_stands_still_for_too_long_is_fenced_and_starts_no_tool(tmp_
     """It stops while the model speaks; the call that the model makes then is another node's to run."""
 
     async def main():
-        async with processes(tmp_path, model_by_phase(), more="[node]\nlease = 2") as (stalls, stays):
+        async with processes(tmp_path, model_by_phase(), more="[node]\nlease = 6") as (stalls, stays):
             begun = await stalls.begin("arguments", session="s")
             async with stays.listen(f"/v1/runs/{begun}/events") as reader:
                 await reader.until(STAGES["arguments"])

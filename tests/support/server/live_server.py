@@ -8,11 +8,12 @@ import asyncio
 import hashlib
 import math
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence, Sized
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from support.http.memory_server import Client, Reply
@@ -348,11 +349,27 @@ async def serve_live(folder: Path, behind: LabProvider, **settings: Any) -> Asyn
     are asked in turns."""
     if os.environ.get("TURNBUCKLE_TEST_STORE") == "nodes":
         async with two_nodes(folder, behind, **settings) as (one, other):
+            both = one.service, other.service
+            counts = (
+                ServerCounts([each.heartbeat for each in both]),
+                ServerCounts([each.slots for each in both]),
+            )
             one.others = (other.port,)
+            one.service = cast(Service, SimpleNamespace(heartbeat=counts[0], slots=counts[1]))
             yield one
     else:
         async with serve_one(folder, behind, **settings) as live:
             yield live
+
+
+class ServerCounts:
+    """What several servers count, together."""
+
+    def __init__(self, parts: Sequence[Sized]) -> None:
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
 
 
 @asynccontextmanager

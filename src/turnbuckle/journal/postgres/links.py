@@ -20,6 +20,9 @@ from turnbuckle.journal.postgres.errors import ERRORS, NETWORK, TRANSIENT, code_
 
 CONNECT_SECONDS = 10.0
 COMMAND_SECONDS = 30.0
+IDLE_MILLISECONDS = 10_000
+"""After which the database ends a change that a process left in the middle. One that stands still would hold
+its rows, and with them everybody who wants them, for as long as it stands."""
 LOCK_MILLISECONDS = 5000  # longer locks are told as trouble, and waited out by trying again
 READ_PATIENCE = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 2.0, 2.0)
 """Pauses after which a read is tried again whose connection broke: a restart takes seconds."""
@@ -99,6 +102,7 @@ async def connect(address: Address, *, relaxed: bool = False, lasting: bool = Fa
         "application_name": f"{_NAME}{os.getpid()}",
         "search_path": address.schema,
         "lock_timeout": str(LOCK_MILLISECONDS),
+        "idle_in_transaction_session_timeout": str(IDLE_MILLISECONDS),
         "synchronous_commit": "off" if relaxed else "on",
         "client_min_messages": "error",
         **_KEEPALIVE,

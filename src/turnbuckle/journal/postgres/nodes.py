@@ -76,6 +76,7 @@ AND (q.node = 0 OR q.node NOT IN (SELECT node FROM living($2)))
 AND NOT EXISTS(SELECT FROM stream s WHERE s.name = q.stream AND s.holder <> '' AND s.until > {_NOW}
     AND s.node <> $3 AND s.node IN (SELECT node FROM living($2)))
 RETURNING q.id"""
+_FORGET = "DELETE FROM question WHERE id = $1 AND taken = 0"  # who asks for it again must not get it twice
 _UNHELD = f"""
 WITH alive AS MATERIALIZED (SELECT node FROM living($1))
 SELECT {rows.COLUMNS} FROM stream
@@ -88,10 +89,8 @@ ON CONFLICT (number) DO UPDATE SET runs = excluded.runs, most = excluded.most, l
 _LISTED = """
 SELECT number, name, version, since, runs, most, lag, number = $2 FROM node
 WHERE number IN (SELECT node FROM living($1)) ORDER BY since, number"""
-_TIDY = (
-    f"DELETE FROM question WHERE asked < {_NOW} - {_OLD}",
-    f"DELETE FROM node WHERE number NOT IN (SELECT node FROM living({GRACE})",
-)
+_TIDY_QUESTIONS = f"DELETE FROM question WHERE asked < {_NOW} - {_OLD}"
+_TIDY_NODES = "DELETE FROM node WHERE number NOT IN (SELECT node FROM living($1))"
 
 
 class PostgresNodes:
@@ -154,13 +153,14 @@ class PostgresNodes:
             return None
         return await self._answer_to(int(put[0]), PATIENCE)
 
-    async def ask_all(self, data: bytes) -> list[bytes]:
+    async def ask_all(self, data: bytes) -> list[bytes | None]:
         async with self._link.use() as connection:
             put = await connection.fetch(_PUT_ALL, self._number, self._grace, data, self._channel)
         given = await asyncio.gather(
             *(self._answer_to(int(number), _GLANCE) for number, _ in put), return_exceptions=True
         )
-        return [answer for answer in given if isinstance(answer, bytes)]
+        there = [one for one in given if one is not None]  # the others died meanwhile
+        return [one if isinstance(one, bytes) else None for one in there]
 
     async def _answer_to(self, number: int, patience: float) -> bytes | None:
         answer: asyncio.Future[bytes]
@@ -176,6 +176,8 @@ class PostgresNodes:
                 if await self._is_withdrawn(number):
                     return None
                 if time.monotonic() > until:
+                    async with self._link.use() as connection:
+                        await connection.execute(_FORGET, number)
                     raise NodeTimeout("the node that has it does not answer; try again")
             return answer.result()
         finally:
@@ -225,7 +227,7 @@ class PostgresNodes:
                     await self._tell()
                 if now - tidied >= _TIDY_EVERY:
                     tidied = now
-                    await self._tidy()
+                    await self.tidy()
             except Closed:
                 return
             except StorageError as error:
@@ -278,10 +280,11 @@ class PostgresNodes:
         async with self._link.use() as connection:
             await connection.execute(_TELL, self._number, name, version, now.runs, now.most, self._lag)
 
-    async def _tidy(self) -> None:
+    async def tidy(self) -> None:
+        """Sweep away the nodes that are gone, and what nobody waits for any more."""
         async with self._link.use() as connection:
-            for sql in _TIDY:
-                await connection.execute(sql)
+            await connection.execute(_TIDY_QUESTIONS)
+            await connection.execute(_TIDY_NODES, self._grace)
 
 
 async def list_nodes(place: str) -> Sequence[NodeRow]:

@@ -135,9 +135,9 @@ class DisconnectPolicy:
 
     async def _end_if_unread(self, run: RunId, why: str) -> None:
         assert self._read_elsewhere is not None
-        attended = self._runs[run]
+        attended = self._runs.get(run)
         elsewhere = await self._read_elsewhere(run)
-        if self._runs.get(run) is not attended or attended.readers:
+        if attended is None or self._runs.get(run) is not attended or attended.readers:
             return  # it has ended, or somebody came back meanwhile
         if elsewhere:
             self._left_alone(run, attended)
