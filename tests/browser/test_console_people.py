@@ -126,7 +126,8 @@ def test_what_is_kept_of_a_call_that_never_came_whole_can_be_read(visit, serve):
 
     more = "[turn]\nmax_calls = 2"
     server = serve(model=model, more=more)
-    page = visit(server.url).open()
+    visitor = visit(server.url)
+    page = visitor.open()
     say(page, "write notes")
     run = last_run(page)
     reaches(run, "partial")
@@ -140,6 +141,17 @@ def test_what_is_kept_of_a_call_that_never_came_whole_can_be_read(visit, serve):
         kept.get_by_role("button", name="Download").click()
     assert download.value.suggested_filename == "notes.md"
     assert download.value.path().read_text() == "# Notes\nThe first li"
+    visitor.watch.forgive(r"status of 409")
+    to_path = kept.get_by_role("button", name="Save to notes.md")
+    to_path.click()
+    shown(kept.get_by_text("Saved to notes.md"))
+    assert (server.work / "notes.md").read_text() == "# Notes\nThe first li"
+    to_path.click()
+    shown(kept.get_by_text("It stands in notes.md already"))
+    (server.work / "notes.md").write_text("mine")
+    to_path.click()
+    shown(kept.get_by_text("with another content; it is left as it is"))
+    assert (server.work / "notes.md").read_text() == "mine"
     keep_picture(page, "a-draft")
 
 

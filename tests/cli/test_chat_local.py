@@ -90,6 +90,44 @@ def test_a_chat_needs_no_server_no_key_and_no_network(tmp_path):
     run_scenario(scenario)
 
 
+@pytest.mark.requirement("H9")
+def test_what_a_run_changed_is_shown_by_diff_and_undone_by_revert(tmp_path):
+    file = tmp_path / "a.txt"
+
+    async def entered(talk, front, line):
+        before = len(front.screen)
+        talk.entered(line)
+        await talk.settled()
+        return front.screen[before:]
+
+    async def scenario():
+        async with local(tmp_path) as place:
+            talk, front = controller_of(place)
+            await talk.open()
+            assert "no file was changed" in await entered(talk, front, "/diff")
+            assert "nothing ran here yet" in await entered(talk, front, "/revert a.txt")
+            file.write_text("mine\n")
+            await entered(talk, front, "write a.txt with 3 lines")
+            written = file.read_text()
+            diff = await entered(talk, front, "/diff")
+            assert "a.txt +3 −1" in diff
+            assert "  -mine" in diff
+            assert diff.count("  +line ") == 3
+            assert "it changed a.txt" in await entered(talk, front, "/diff b.txt")
+            assert "b.txt" in await entered(talk, front, "/revert b.txt")
+            file.write_text("somebody else\n")
+            assert "has changed since the run" in await entered(talk, front, "/revert a.txt")
+            assert file.read_text() == "somebody else\n"
+            file.write_text(written)
+            assert "is what it was before the run" in await entered(talk, front, "/revert a.txt")
+            assert file.read_text() == "mine\n"
+            assert "undone already" in await entered(talk, front, "/revert a.txt")
+            assert "undone since" in await entered(talk, front, "/diff a.txt")
+            await talk.close()
+
+    run_scenario(scenario)
+
+
 @pytest.mark.requirement("D8", "H2")
 @pytest.mark.parametrize("typed, shown", [("y", "✓ shell"), ("n", "✗ shell did not run: The user said no.")])
 def test_a_local_run_asks_in_the_chat(typed, shown, tmp_path):

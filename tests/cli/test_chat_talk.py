@@ -67,6 +67,32 @@ def test_a_connection_lost_behind_any_event_changes_nothing_on_the_screen():
     run_scenario(scenario)
 
 
+@pytest.mark.requirement("H9", "H10")
+def test_nobody_says_yes_to_what_does_not_stand_on_the_screen_yet():
+    async def scenario():
+        place = ScriptedBackend(r1=[started("r1", "build it"), ASKED])
+        place.answers = {"go": "r1"}
+        place.let_go.clear()
+        talk, front = controller_of(place)
+        front.readable.clear()
+        await talk.open()
+        talk.entered("go")
+        await eventually(lambda: front.replies[-1:] == ['? May shell run with {"command":"make"}?'])
+        assert talk.view().question is None
+        assert talk.entered("y") == "refused"
+        front.readable.set()
+        await eventually(lambda: talk.view().question == ASKED)
+        assert "task: build it" in front.lines
+        assert talk.entered("y", talk.asking) == "answer"
+        await eventually(lambda: place.given)
+        place.let_go.set()
+        place.add("r1", ended())
+        await talk.settled()
+        await talk.close()
+
+    run_scenario(scenario)
+
+
 @pytest.mark.requirement("F6", "H2")
 def test_a_message_in_doubt_is_sent_again_under_the_same_key():
     async def scenario():

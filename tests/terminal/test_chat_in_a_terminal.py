@@ -156,6 +156,30 @@ def test_consent_is_asked_for_in_place_and_the_exact_command_is_shown(answer, ma
     _leave(chat)
 
 
+@pytest.mark.requirement("H9", "H10")
+@pytest.mark.parametrize("columns", [80, 130])
+def test_a_question_about_a_file_shows_the_task_the_reason_and_the_diff(columns, terminal, tmp_path):
+    (tmp_path / "hello.txt").write_text(f"old \x1b[2J\u202e{'wide ' * 40}end\n")
+    chat = terminal(columns=columns, git=False).turnbuckle("chat")
+    chat.wait_for(READY)
+    _enter(chat, "write hello.txt with 3 lines")
+    chat.wait_for("y/n ›")
+    asked = chat.text()
+    assert "task: write hello.txt with 3 lines" in asked
+    assert "asked because: this folder is not in a git work tree" in asked
+    assert "hello.txt +3 −1" in asked
+    assert "-old \\x1b[2J\\u202ewide" in asked
+    assert asked.count("+line ") == 3
+    assert 'would add the rule "write_file" = "allow"' in " ".join(asked.split())
+    assert max(map(len, chat.screen().splitlines())) <= columns
+    _enter(chat, "y")
+    chat.wait_for("completed after")
+    assert "y/n ›" not in chat.screen()
+    assert len((tmp_path / "hello.txt").read_text().splitlines()) == 3
+    chat.send("C-d")
+    assert chat.code() == 0
+
+
 @pytest.mark.realtime
 @pytest.mark.requirement("H2")
 def test_a_silence_shows_what_is_waited_for_and_leaves_no_trace(terminal, tmp_path):

@@ -57,19 +57,20 @@ def test_the_first_half_hour(terminal, tmp_path):
         settings = home / "turnbuckle.toml"
         assert tomllib.loads(settings.read_text())["routes"][0]["model"] == "m"
         price = settings.read_text().replace('model = "m"', 'model = "m"\nprice = { input = 3, output = 15 }')
-        settings.write_text(f'{price}write_file = "ask"\n[stall]\ngap = 4\n')
+        settings.write_text(f"{price}[stall]\ngap = 4\n")
         accept(home)
         assert command(home, "doctor").code == 0
 
-        chat = terminal(home, columns=100).turnbuckle("chat", "--session", "first")
+        chat = terminal(home, columns=100, git=False).turnbuckle("chat", "--session", "first")
         chat.wait_for("/help lists")
 
-        # A change is seen, and approved.
+        # A change is seen, and approved: no rule speaks of it, and this folder is not in a git work tree.
         chat.type("make a shopping list")
         chat.send("Enter")
         asked = chat.wait_for("y/n ›")
-        assert "list.txt" in asked
-        assert "bread" in asked
+        assert "not in a git work tree" in asked
+        assert "list.txt +3 −0" in asked
+        assert "+bread" in asked
         assert not (home / "list.txt").exists()
         chat.type("y")
         chat.send("Enter")

@@ -117,7 +117,7 @@ class Narration:
         self.waiting = WaitingFold()
         self._run = run
         self._began = 0.0
-        self._title = ""
+        self.title = ""
         self._cards = Cards()
         self._closing = Closing()
         self._waits = Waiting()
@@ -374,7 +374,7 @@ class Narration:
                 self._compacts = self._notices.compacts = fact.options.compact is not None
                 self._closing.start(fact)
                 fresh = fact.messages[max(len(fact.messages) - fact.fresh, 0) :]
-                self._title = title_of(fresh)
+                self.title = title_of(fresh)
                 out.append(RunBegun(fact.run, fact.session, fresh))
             case UserSpoke(messages=messages):
                 out.append(UserSaid(messages))
@@ -449,7 +449,7 @@ class Narration:
             case ApprovalAsked():
                 self._part(out)
                 card = self._cards.of(fact.call_id, fact.name)
-                out.append(asked(self._run, fact, card, self._title))
+                out.append(asked(self._run, fact, card, self.title))
             case ApprovalAnswered():
                 out.append(QuestionAnswered(fact.approval, fact.verdict, fact.by, fact.text, fact.always))
 

@@ -23,17 +23,22 @@ _CONNECTION = re.compile(r"^conn\w+ (?:lost|again).*\n", re.M)
 
 
 class RecordingView:
-    """A front. `screen` is what a terminal without colours would have in its scrollback."""
+    """A front. `screen` is what a terminal without colours would have in its scrollback, once it is `readable`."""
 
     def __init__(self, width=80):
         self.pieces = []
         self.screen = ""
+        self.readable = asyncio.Event()
+        self.readable.set()
         self._setter = Typesetter(color=False)
         self._width = width
 
     async def show(self, pieces):
         self.pieces += pieces
         self.screen += self._setter.take(pieces, self._width)
+
+    async def shown(self):
+        await self.readable.wait()
 
     def refresh(self):
         pass

@@ -134,14 +134,18 @@ class Terminal:
 
 @pytest.fixture
 def terminal(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Terminal]]:
-    """Terminals that are gone when the test ends. By default they work in the test's own folder."""
+    """Terminals that are gone when the test ends. By default they work in the test's own folder, which is a git
+    work tree."""
     if shutil.which("tmux") is None:
         pytest.fail(MISSING, pytrace=False)
     made: list[Terminal] = []
     record = tmp_path_factory.mktemp("terminal")
 
-    def open_one(folder: Path = tmp_path, columns: int = COLUMNS, **environment: str) -> Terminal:
-        versioned(folder)
+    def open_one(
+        folder: Path = tmp_path, columns: int = COLUMNS, git: bool = True, **environment: str
+    ) -> Terminal:
+        if git:
+            versioned(folder)
         made.append(Terminal(folder, record, columns, **environment))
         return made[-1]
 

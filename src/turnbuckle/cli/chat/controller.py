@@ -403,8 +403,10 @@ class ChatController:
         if not name or name == self._put:
             return
         self._put, question = name, next(iter(self._asked.values()))
-        about: list[ChatPiece] = [*drawn(question_lines(asked_of(self._run, question)))]
+        title = self._renderer.title if question.kind == "approval" else ""
+        about: list[ChatPiece] = [*drawn(question_lines(asked_of(self._run, question, title=title)))]
         await self._front.show([Break(), *about, CommandOutput(f"? {question_text(question)}", "notice")])
+        await self._front.shown()  # only then is its answer read
         self._shown = name
         self._front.refresh()
         if not self._attended:

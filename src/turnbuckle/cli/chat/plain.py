@@ -61,6 +61,9 @@ class PlainFront:
                 await self._write(lambda: self._screen.raw("\n"))
             await self._write(lambda: self._screen.show(made))
 
+    async def shown(self) -> None:
+        """It was written when `show` ended."""
+
     def refresh(self) -> None:
         """Somebody who types is told when it is their turn."""
         view = None if self._talk is None else self._talk.view()

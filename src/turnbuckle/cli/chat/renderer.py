@@ -116,6 +116,11 @@ class ChatRunRenderer:
         return self._pieces.narration.waiting
 
     @property
+    def title(self) -> str:
+        """The task in one line."""
+        return self._pieces.narration.title
+
+    @property
     def reasoning(self) -> bool:
         return self._pieces.reasoning
 

@@ -128,6 +128,9 @@ class TerminalFront:
     def _columns(self) -> int:
         return self._session.app.output.get_size().columns
 
+    async def shown(self) -> None:
+        await self._print()
+
     async def _print(self) -> None:
         async with self._printing:
             text, self._unprinted, self._unprinted_size = "".join(self._unprinted), [], 0

@@ -16,6 +16,10 @@ class ChatView(Protocol):
         """For good."""
         ...
 
+    async def shown(self) -> None:
+        """Wait until all of that stands there, where it can be read."""
+        ...
+
     def refresh(self) -> None:
         """What is under way has changed."""
         ...
