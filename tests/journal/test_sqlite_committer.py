@@ -137,6 +137,33 @@ def test_commits_that_have_become_slow_leave_the_loop_until_they_are_quick_again
     assert (again[0], again[-1]) == (False, True)
 
 
+@pytest.mark.requirement("E10")
+def test_so_do_commits_that_fail_slowly(tmp_path):
+    """As beside a stranger who has locked the file: each try waits for him, and then fails."""
+
+    async def main():
+        bench = Bench(tmp_path)
+        await bench.claim("run")
+        head = await bench.append("run", [b"first"])
+
+        async def one_more() -> bool:
+            """Whether it was tried on the loop."""
+            bench.watched.log.clear()
+            with pytest.raises(StorageFailed):
+                await bench.append("run", [b"x", b"y"], head, Grade.FLUSHED)
+            await asyncio.sleep(0)
+            return all(on_loop for sql, on_loop in bench.watched.log if sql == "COMMIT")
+
+        bench.watched.broken = True
+        bench.seconds = 5.0
+        slow = [await one_more() for _ in range(3)]
+        bench.watched.broken = False
+        await bench.journal.close()
+        return slow
+
+    assert asyncio.run(asyncio.wait_for(main(), 100)) == [True, False, False]
+
+
 def test_words_are_never_put_into_the_index_on_the_loop(tmp_path):
     async def main():
         bench = Bench(tmp_path)

@@ -24,6 +24,7 @@ LONGER = {"full": 30, "gone": 40, "failed": 60, "timeout": 5, "fenced": 4, "dama
 def tried(misfortunes) -> tuple[int, list[str]]:
     told = [play(misfortune) for misfortune in misfortunes]
     assert sum(bool(one.failed) for one in told) > len(told) // 2, "hardly anything failed"
+    assert any("append_soon" in one.failed for one in told), "no burst failed that was on its way"
     return len(told), [f"{one.misfortune}: {problem}" for one in told for problem in check_storage(one)]
 
 
@@ -63,6 +64,7 @@ def test_the_rules_of_a_failing_store_can_fail():
         {"unfinished": (SOLO,)},
         {"done": {"a": 2}},
         {"lost": ("a reader gave up",)},
+        {"doubled": (SOLO,)},
         {"ends": {**good.ends, NEXT: Outcome("failed", "words")}},
         {"ends": {**good.ends, FIRST: Outcome("failed")}},
     )

@@ -97,6 +97,15 @@ class Later(MemoryJournal):
     def __init__(self):
         super().__init__()
         self.landing = None
+        self.holds: asyncio.Event | None = None
+
+    async def append(self, *args, **named):
+        """Stored, and if it `holds` nobody hears of that."""
+        head = await super().append(*args, **named)
+        if self.holds is not None:
+            self.holds.set()
+            await asyncio.Event().wait()
+        return head
 
     def append_soon(self, stream, item, *, after, epoch, landed):
         if self.landing is not None:
@@ -140,7 +149,8 @@ def test_a_burst_is_taken_in_when_it_is_stored_and_whatever_comes_next_stands_be
 
 
 @pytest.mark.requirement("E10")
-def test_a_burst_that_cannot_be_taken_in_breaks_its_run_and_not_the_store():
+@pytest.mark.parametrize("tries", [1, 2], ids=["at once", "when it was tried again"])
+def test_a_burst_that_cannot_be_taken_in_breaks_its_run_and_not_the_store(tries):
     clock = VirtualClock()
 
     def breaks(run, fact):
@@ -149,11 +159,76 @@ def test_a_burst_that_cannot_be_taken_in_breaks_its_run_and_not_the_store():
 
     async def main():
         journal = Later()
-        log = await opened(journal, watch=breaks)
+        log = await opened(journal, watch=breaks, sleep=clock.sleep)
         assert log.append_soon(3.0, 1, MORE)
-        await journal.landing(None)
+        await journal.landing(None if tries == 1 else StorageFull("no room"))
+        await clock.sleep(pause(0))
         assert not log.append_soon(4.0, 1, MORE)
         with pytest.raises(RuntimeError, match="a mistake"):
             await log.append([StopAsked(5.0, "somebody")])
 
     clock.run(main, quiet=0)
+
+
+@pytest.mark.requirement("E1", "E10")
+def test_a_burst_that_was_not_stored_is_stored_later_also_if_the_model_says_nothing_more():
+    clock = VirtualClock()
+
+    async def main():
+        journal, watched = Later(), []
+        log = await opened(journal, sleep=clock.sleep, watch=lambda run, fact: watched.append(fact))
+        watched.clear()
+        assert log.append_soon(3.0, 1, MORE)
+        journal.room = 0  # and so it is for a while
+        await journal.landing(StorageFull("no room"))
+        await clock.sleep(20)
+        before = list(watched)
+        with pytest.raises(StorageFull):  # whoever can be told need not wait
+            await log.append([StopAsked(4.0, "somebody")], waits=False)
+        journal.room = 1 << 20
+        await clock.sleep(pause(100))
+        return before, watched, [decode(item.data) for item in await journal.read("run")][3:]
+
+    before, watched, stored = clock.run(main, quiet=0)
+    assert before == []
+    assert watched == stored == [Streamed(3.0, 1, MORE)]
+
+
+@pytest.mark.requirement("E1", "E10")
+def test_nobody_stores_a_burst_of_a_run_that_was_let_go_of():
+    clock = VirtualClock()
+
+    async def main():
+        journal = Later()
+        log = await opened(journal, sleep=clock.sleep)
+        assert log.append_soon(3.0, 1, MORE)
+        await journal.landing(StorageFull("no room"))
+        await log.let_go()
+        await clock.sleep(100)
+        return len(await journal.read("run"))
+
+    assert clock.run(main, quiet=0) == 3
+
+
+@pytest.mark.requirement("E1", "E2")
+@pytest.mark.parametrize("reads", [True, False], ids=["read again", "only appended"])
+def test_a_burst_whose_second_try_was_broken_off_and_stored_all_the_same_is_not_stored_twice(reads):
+    clock = VirtualClock()
+
+    async def main():
+        journal = Later()
+        log = await opened(journal)
+        assert log.append_soon(3.0, 1, MORE)
+        await journal.landing(StorageFull("no room"))
+        journal.holds = asyncio.Event()
+        stop = asyncio.ensure_future(log.append([StopAsked(4.0, "somebody")]))
+        await journal.holds.wait()
+        stop.cancel()  # the burst is stored, and nobody heard of it
+        await asyncio.wait({stop})
+        journal.holds = None
+        if reads:
+            await log.load()
+        await log.append([StopAsked(5.0, "somebody")])
+        return [decode(item.data) for item in await journal.read("run")][3:]
+
+    assert clock.run(main, quiet=0) == [Streamed(3.0, 1, MORE), StopAsked(5.0, "somebody")]

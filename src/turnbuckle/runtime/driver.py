@@ -153,7 +153,7 @@ class Driver:
                 await self._perform_all(due)
         finally:
             watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
+            await asyncio.gather(watch, self._log.let_go(), return_exceptions=True)
         outcome = self.turn.outcome
         assert outcome is not None
         return outcome

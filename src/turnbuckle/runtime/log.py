@@ -135,6 +135,8 @@ class RunLog:
         self._mistake: Exception | None = None
         """What went wrong as a stored burst was taken in. Nothing can follow it."""
         self._landing: asyncio.Future[None] | None = None
+        self._trying: asyncio.Task[None] | None = None
+        self._is_let_go = False
         self._base_of = base_of or _no_base
 
     @property
@@ -152,6 +154,8 @@ class RunLog:
                     if isinstance(fact, RunStarted) and fact.base:
                         self.fold.base = await self._base_of(fact)
                     self._take(fact)
+                    if fact == self._unstored:  # a try that was broken off had done it
+                        self._unstored = None
                     count += 1
                 self._folded = items[-1].seq
             self.head = max(self.head, self._folded)
@@ -215,7 +219,9 @@ class RunLog:
         fact, self._on_its_way = self._on_its_way, None
         assert fact is not None
         if error is not None:
-            self._unstored = fact  # it is tried again with whatever comes next
+            self._unstored = fact  # it is tried again with whatever comes next, and if nothing does
+            if self.sleep is not None and not self._is_let_go and (not self._trying or self._trying.done()):
+                self._trying = asyncio.ensure_future(self._try_again(self.sleep))
         else:
             self.head = self._folded = head
             try:
@@ -224,6 +230,26 @@ class RunLog:
                 self._mistake = mistake
         if self._landing is not None and not self._landing.done():
             self._landing.set_result(None)
+
+    async def _try_again(self, sleep: Sleep) -> None:
+        """A model may be silent for long. Until then its last words would be kept from all who read it."""
+        tries = 0
+        while self._unstored is not None:
+            await sleep(pause(tries))
+            tries += 1
+            try:
+                async with self._lock:
+                    await self._land(waits=False)
+            except Exception as error:
+                if not may_pass(error):
+                    return  # whoever appends next is told
+
+    async def let_go(self) -> None:
+        """From here on nothing is stored but what is appended."""
+        self._is_let_go = True
+        if self._trying is not None:
+            self._trying.cancel()
+            await asyncio.wait({self._trying})
 
     async def _settle(self) -> None:
         if self._on_its_way is not None:
@@ -237,9 +263,14 @@ class RunLog:
         if self._mistake is not None:
             raise self._mistake
         if (fact := self._unstored) is not None:
-            self.head = self._folded = await self._stored([encode(fact)], Grade.FLUSHED, None, waits)
+            items = [encode(fact)]
+            self.head = self._folded = await self._stored(items, Grade.FLUSHED, None, waits, again=True)
             self._unstored = None
-            self._take_in(fact)
+            try:
+                self._take_in(fact)
+            except Exception as mistake:
+                self._mistake = mistake
+                raise
         if self._elapsed is not None:
             self._marked_at += self._elapsed() - began  # what the store took is nobody's work
 
@@ -252,7 +283,15 @@ class RunLog:
         self.fold.take(fact)
         self.waits = self.waits + 1 if isinstance(fact, Waited) else 0
 
-    async def _stored(self, items: list[bytes], grade: Grade, note: IndexUpdate | None, waits: bool) -> int:
+    async def _stored(
+        self,
+        items: list[bytes],
+        grade: Grade,
+        note: IndexUpdate | None,
+        waits: bool,
+        *,
+        again: bool = False,
+    ) -> int:
         tries = 0
         while True:
             try:
@@ -267,7 +306,7 @@ class RunLog:
                 await self.sleep(pause(tries))
                 tries += 1
             except Conflict as conflict:
-                if tries and (head := await self._is_there(items, conflict.head)):
+                if (again or tries) and (head := await self._is_there(items, conflict.head)):
                     return head  # the store had said that it failed, and had done it all the same
                 raise
 

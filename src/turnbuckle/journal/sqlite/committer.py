@@ -222,11 +222,18 @@ class Committer:
     # The connection: only for whoever has the turn
 
     def _store(self, batch: list[PendingWrite]) -> StorageError | None:
-        connection, began = self._connection, self._stopwatch()
+        grade = Grade.SYNCED if any(work.grade is Grade.SYNCED for work in batch) else Grade.FLUSHED
+        began = self._stopwatch()
+        error = self._write(batch, grade)
+        if grade is Grade.FLUSHED:  # also if it failed: that may take as long
+            self._seconds += (self._stopwatch() - began - self._seconds) * _NEWEST
+        return error
+
+    def _write(self, batch: list[PendingWrite], grade: Grade) -> StorageError | None:
+        connection = self._connection
         try:
             if connection.in_transaction:  # the rollback of an earlier batch failed
                 connection.execute("ROLLBACK")
-            grade = Grade.SYNCED if any(work.grade is Grade.SYNCED for work in batch) else Grade.FLUSHED
             if grade is Grade.SYNCED:
                 self._check()
             if grade is not self._level:
@@ -244,8 +251,6 @@ class Committer:
         except Exception as error:  # whatever it is, those who wait must hear of it
             return translated(error)
         self._pages += 2 + sum(2 + work.size // _PAGE for work in batch)
-        if self._level is Grade.FLUSHED:
-            self._seconds += (self._stopwatch() - began - self._seconds) * _NEWEST
         return None
 
     def _checkpoint(self, mode: str) -> StorageError | None:

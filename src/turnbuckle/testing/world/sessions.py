@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import Append, Claim, Grade, Held, IndexUpdate
+from turnbuckle.journal.port import Append, Claim, Grade, Held, IndexUpdate, Landed
 from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.runtime.conversation import KIND as KEPT
 from turnbuckle.runtime.environment import Environment
@@ -181,6 +181,10 @@ class Life(WorldProcess):
         self._world.after_append(self, number)
         await self._step()
         return head
+
+    def append_soon(self, stream: str, item: bytes, *, after: int, epoch: int, landed: Landed) -> bool:
+        self._live()
+        return self._journal.append_soon(stream, item, after=after, epoch=epoch, landed=landed)
 
     async def change_all(
         self,

@@ -17,23 +17,27 @@ from msgspec import Struct
 from turnbuckle.errors import RunHeld, SessionBusy
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import (
+    Append,
     Closed,
     Conflict,
     Damaged,
     Fenced,
     FolderGone,
+    Grade,
     JournalError,
+    Landed,
+    StorageError,
     StorageFailed,
     StorageFull,
     StreamQuery,
 )
-from turnbuckle.journal.tail import tail
+from turnbuckle.journal.tail import items_of, tail
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, NewRun
 from turnbuckle.runtime.session_messages import IncomingMessage
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.testing.world.sessions import Plot, SessionWorld, message
-from turnbuckle.turn.facts import RunEnded, decode
+from turnbuckle.turn.facts import RunEnded, Streamed, decode
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.outcome import Outcome
 
@@ -78,17 +82,22 @@ class FailingJournal(MemoryJournal):
         self.misfortune: Misfortune | None = None
 
     async def _do(self, name: str, work: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        struck = self._strike(name)
+        if struck is not None and (struck.side == "before" or name == "wait"):
+            raise KINDS[struck.kind]()
+        result = await work(*args, **named)
+        if struck is not None:
+            raise KINDS[struck.kind]()
+        return result
+
+    def _strike(self, name: str) -> Misfortune | None:
+        """Count an operation. What it fails by, if it does."""
         wanted = self.misfortune
         number, self.count = self.count, self.count + 1
-        strikes = wanted is not None and wanted.at <= number < wanted.at + wanted.times
-        if wanted is not None and strikes and (wanted.side == "before" or name == "wait"):
-            self.failed.append(name)
-            raise KINDS[wanted.kind]()
-        result = await work(*args, **named)
-        if wanted is not None and strikes:
-            self.failed.append(name)
-            raise KINDS[wanted.kind]()
-        return result
+        if wanted is None or not wanted.at <= number < wanted.at + wanted.times:
+            return None
+        self.failed.append(name)
+        return wanted
 
     async def read(self, *args: Any, **named: Any) -> Any:
         return await self._do("read", super().read, *args, **named)
@@ -98,6 +107,31 @@ class FailingJournal(MemoryJournal):
 
     async def append(self, *args: Any, **named: Any) -> Any:
         return await self._do("append", super().append, *args, **named)
+
+    def append_soon(self, stream: str, item: bytes, *, after: int, epoch: int, landed: Landed) -> bool:
+        wanted = [Append(stream, (item,), after, epoch)]
+        try:
+            self._check_open()
+            self._check_appends(wanted)
+        except JournalError:
+            return False
+        asyncio.get_running_loop().call_soon(self._land, wanted, landed)
+        return True
+
+    def _land(self, wanted: list[Append], landed: Landed) -> None:
+        (one,), struck = wanted, self._strike("append_soon")
+        error: StorageError | None = None
+        if struck is not None:
+            why = KINDS[struck.kind]()
+            error = why if isinstance(why, StorageError) else StorageFailed(str(why))
+        head = one.after
+        if struck is None or struck.side == "after":
+            try:
+                self._check_appends(wanted)  # it may have been taken over meanwhile
+                head = self._append(one.stream, one.items, one.epoch, Grade.FLUSHED, None)
+            except JournalError as refusal:
+                error = StorageFailed(str(refusal))
+        landed(head, error)
 
     async def claim(self, *args: Any, **named: Any) -> Any:
         return await self._do("claim", super().claim, *args, **named)
@@ -130,6 +164,8 @@ class StoringResult(Struct, frozen=True):
     operations: int
     lost: tuple[str, ...]
     """Readers and senders that gave up."""
+    doubled: tuple[str, ...] = ()
+    """Runs in which the same burst stands twice."""
 
 
 class StorageWorld:
@@ -168,7 +204,13 @@ class StorageWorld:
             tuple(self._journal.failed),
             operations,
             tuple(self._lost),
+            tuple([run for run in (SOLO, FIRST, SECOND, NEXT) if await self._is_doubled(run)]),
         )
+
+    async def _is_doubled(self, run: RunId) -> bool:
+        facts = [decode(item.data) for item in await items_of(self._journal, run)]
+        bursts = Counter((fact.attempt, fact.events) for fact in facts if isinstance(fact, Streamed))
+        return any(count > 1 for count in bursts.values())
 
     async def _all(self, works: Sequence[Any]) -> None:
         tasks = [asyncio.ensure_future(work) for work in works]
@@ -233,6 +275,7 @@ def check_storage(told: StoringResult) -> Iterator[str]:
     yield from (f"{run} has no end" for run in told.unfinished)
     yield from (f"{key} was done {count} times" for key, count in told.done.items() if count > 1)
     yield from told.lost
+    yield from (f"a burst of {run} is stored twice" for run in told.doubled)
     if (end := told.ends.get(NEXT)) is not None and end.kind != "completed":
         yield f"the next message ended as {end.kind}: {end.why}"
     yield from (
