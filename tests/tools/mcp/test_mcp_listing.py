@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -116,6 +117,36 @@ def test_providers_are_told_no_alternatives_at_the_top_and_arguments_are_checked
     assert "anyOf" not in tool.told
     with pytest.raises(Misfit):
         ForeignShape(tool.checked, told=tool.told).read({})
+
+
+def test_one_argument_with_an_odd_name_does_not_make_providers_refuse_every_request():
+    properties = {"$top": {"type": "integer"}, "_top": {}, "sort by": {}, "a.b-c": {}, "n" * 70: {}, "日": {}}
+    schema = {"properties": properties, "required": ["$top"], "additionalProperties": False}
+    tool = listed(named("a", inputSchema=schema)).tools[0]
+    names = list(tool.told["properties"])
+    assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name) for name in names)
+    assert len(set(names)) == len(properties)
+    assert names[1:4] == ["_top", "sort_by", "a.b-c"]
+    taken = ForeignShape(tool.checked, told=tool.told).read(dict.fromkeys(names, 1))
+    assert list(tool.arguments(taken)) == list(properties)
+    with pytest.raises(Misfit):
+        ForeignShape(tool.checked, told=tool.told).read({"_top": 1})
+
+
+def test_odd_names_that_stand_elsewhere_too_cost_the_tool_alone():
+    schema = {"properties": {"$top": {}}, "anyOf": [{"required": ["$top"]}]}
+    found = listed(named("a", inputSchema=schema), named("b"))
+    assert [tool.name for tool in found.tools] == ["b"]
+    assert "names of its arguments" in found.left_out[0]
+
+
+def test_providers_are_told_what_is_in_every_list():
+    inner = {"type": ["array", "null"], "description": "any"}
+    schema = {"properties": {"a": {"type": "array"}, "b": {"type": "array", "items": inner}, "type": {}}}
+    tool = listed(named("a", inputSchema=schema)).tools[0]
+    assert tool.told["properties"]["a"] == {"type": "array", "items": {}}
+    assert tool.told["properties"]["b"]["items"] == {**inner, "items": {}}
+    assert "items" not in tool.checked["properties"]["a"]
 
 
 def test_a_pattern_that_would_take_for_ever_ends():

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from support.tools.mcp import Bench, played
 
@@ -210,3 +211,15 @@ def test_what_the_server_asks_of_us_is_refused_and_a_ping_answered(tmp_path: Pat
     _, bench = outcome(tmp_path, "asks")
     answers = [heard for heard in bench.links[0].double.heard if heard.startswith("answer")]
     assert answers == ["answer -32601"] * 3 + ["answer ok"]
+
+
+def test_an_argument_goes_to_the_server_under_its_own_name(tmp_path: Path):
+    async def main(clock: VirtualClock) -> ToolOutcome:
+        bench = Bench(tmp_path, clock)
+        tool = msgspec.structs.replace(await bench.tool("echo"), renamed={"words": "text"})
+        try:
+            return await bench.server.call(tool, {"words": "hello"}, bench.context)
+        finally:
+            await bench.server.close()
+
+    assert played(main).text == "hello"

@@ -35,6 +35,16 @@ _AT_TOP = frozenset(
 )
 """What providers refuse at the top of a schema. Arguments are checked by all of it."""
 
+_ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""Names of arguments that every provider takes. One other name, and a provider refuses the whole request."""
+_ALSO_NAMES = frozenset(
+    {
+        *("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const", "dependencies"),
+        *("dependentRequired", "dependentSchemas", "patternProperties", "propertyNames"),
+    }
+)
+"""Beside `properties` and `required`, these may speak of arguments by their names."""
+
 _DROPPED = frozenset({"$defs", "definitions", "$dynamicRef", "$recursiveRef"})
 _NAMES = frozenset({"properties", "patternProperties", "dependentSchemas"})
 """Below these, keys are names of arguments."""
@@ -61,7 +71,8 @@ class _Page(Struct, frozen=True, gc=False):
 
 class ListedTool(Struct, frozen=True):
     """A tool that can be offered. `name` is the server's own, `offered` the one that models see. `checked` is
-    the schema for arguments, `told` what providers are told of it."""
+    the schema for arguments, `told` what providers are told of it. `renamed` are arguments that the server
+    calls otherwise."""
 
     name: str
     offered: str
@@ -69,6 +80,11 @@ class ListedTool(Struct, frozen=True):
     checked: dict[str, Any]
     told: dict[str, Any]
     effect: Effect = "write"
+    renamed: dict[str, str] = {}
+
+    def arguments(self, given: dict[str, Any]) -> dict[str, Any]:
+        """What a model gave, under the server's own names."""
+        return {self.renamed.get(name, name): value for name, value in given.items()}
 
 
 class Listing(Struct, frozen=True):
@@ -128,7 +144,7 @@ def _tool(server: str, listed: _Listed, taken: dict[str, ListedTool]) -> ListedT
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
         raise Unreadable(f"{about}: its schema is not one of an object")
     try:
-        whole = written_out({"type": "object", "properties": {}, **schema})
+        whole, names = renamed(written_out({"type": "object", "properties": {}, **schema}))
     except Unreadable as error:
         raise Unreadable(f"{about}: {error}") from None
     text = visible_text(listed.description[:DESCRIPTION_CAP])
@@ -136,9 +152,9 @@ def _tool(server: str, listed: _Listed, taken: dict[str, ListedTool]) -> ListedT
         text += " […]"
     hints = listed.annotations or ToolHints()
     effect: Effect = "read" if hints.readOnlyHint else "idempotent" if hints.idempotentHint else "write"
-    told = {key: value for key, value in whole.items() if key not in _AT_TOP}
+    told = with_items({key: value for key, value in whole.items() if key not in _AT_TOP})
     return ListedTool(
-        listed.name, offered_name(server, listed.name, taken), text or about, whole, told, effect
+        listed.name, offered_name(server, listed.name, taken), text or about, whole, told, effect, names
     )
 
 
@@ -181,6 +197,45 @@ def written_out(schema: dict[str, Any]) -> dict[str, Any]:
 
     made = walk(schema, 0, ())
     assert isinstance(made, dict)
+    return made
+
+
+def renamed(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """A schema whose arguments have names that every provider takes, and what the server calls those that had
+    others. Raises Unreadable if that cannot be done by their names alone."""
+    properties, required = schema["properties"], schema.get("required", [])
+    if not isinstance(properties, dict) or all(map(_ARGUMENT.fullmatch, properties)):
+        return schema, {}
+    if _ALSO_NAMES & schema.keys() or not isinstance(required, list):
+        raise Unreadable("providers refuse the names of its arguments")
+    names: dict[str, str] = {}
+    for name in properties:
+        if _ARGUMENT.fullmatch(name):
+            continue
+        plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:55]
+        if not plain or plain in properties or plain in names:
+            plain += "_" + hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
+        names[plain] = name
+    new = {old: plain for plain, old in names.items()}
+    made = {
+        **schema,
+        "properties": {new.get(name, name): value for name, value in properties.items()},
+    }
+    if required:
+        made["required"] = [new.get(name, name) if isinstance(name, str) else name for name in required]
+    return made, names
+
+
+def with_items(schema: Any) -> Any:
+    """A schema in which every list says what is in it, be it anything: some providers refuse one without."""
+    if isinstance(schema, list):
+        return [with_items(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: with_items(value) for key, value in schema.items()}
+    kind = schema.get("type")
+    if kind == "array" or (isinstance(kind, list) and "array" in kind):
+        made.setdefault("items", {})
     return made
 
 

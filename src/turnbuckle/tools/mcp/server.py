@@ -146,7 +146,7 @@ class McpServer:
     ) -> ToolOutcome:
         """Raises ServerDown and McpServerGone."""
         session = await self._for_call()
-        asked = {"name": tool.name, "arguments": arguments}
+        asked = {"name": tool.name, "arguments": tool.arguments(arguments)}
         try:
             found = await session.ask("tools/call", asked, context.publish)
             return await read_off_loop(found, partial(_outcome, context))
