@@ -10,10 +10,11 @@ from turnbuckle.errors import ClaimLost, RunHeld, RunUnknown
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim
 from turnbuckle.lab.rehearsal.model import Rehearsal
+from turnbuckle.narrate.questions import title_of
 from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.find_run import find_run
 from turnbuckle.runtime.lease import LEASE
-from turnbuckle.runtime.runs import RunRules, Runs, fold_run
+from turnbuckle.runtime.runs import NewRun, RunRules, Runs, fold_run
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.facts import Fact, RunClaimed, RunEnded, RunStarted, StopAsked, Streamed, decode
 from turnbuckle.turn.policy import Policy, RouteFacts
@@ -22,7 +23,7 @@ from turnbuckle.vocab.events import Cut, Event, TextDelta
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
-from turnbuckle.vocab.messages import text_of
+from turnbuckle.vocab.messages import Message, TextPart, text_of
 from turnbuckle.vocab.request import ModelRequest, ToolSpec
 from turnbuckle.vocab.tooling import ToolOutcome
 
@@ -265,3 +266,9 @@ async def test_a_run_is_found_by_a_part_of_its_id_that_fits_only_one(harness: Ha
         await find_run(harness.journal, "x")
     with pytest.raises(RunUnknown):
         await runs.resume(RunId("x"))
+
+
+def test_the_texts_of_one_message_are_not_glued_in_a_title() -> None:
+    said = (Message("user", (TextPart("say hello"), TextPart("notes.txt: a note"))),)
+    assert NewRun(said).title == title_of(said) == "say hello notes.txt: a note"
+    assert "hello\n\nnotes" in NewRun(said).words

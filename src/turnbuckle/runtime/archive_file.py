@@ -44,7 +44,7 @@ from turnbuckle.turn.facts import (
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.vocab.events import TextDelta
 from turnbuckle.vocab.ids import RunId, SessionId
-from turnbuckle.vocab.messages import text_of
+from turnbuckle.vocab.messages import words_of
 from turnbuckle.vocab.tooling import unknown
 
 FORMAT = "turnbuckle.session"
@@ -375,7 +375,7 @@ def _words(facts: tuple[Fact, ...]) -> str:
     for fact in facts:
         if isinstance(fact, RunStarted):
             fresh = fact.messages[len(fact.messages) - fact.fresh :]
-            words += [text_of(message.parts) + "\n" for message in fresh if message.role == "user"]
+            words += [words_of(message.parts) + "\n" for message in fresh if message.role == "user"]
         elif isinstance(fact, Streamed):
             words += [event.text for event in fact.events if isinstance(event, TextDelta)]
     return "".join(words)

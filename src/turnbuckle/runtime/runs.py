@@ -75,7 +75,7 @@ from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Ended, FinishNoted, TextDelta
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
-from turnbuckle.vocab.messages import Message, text_of
+from turnbuckle.vocab.messages import Message, words_of
 from turnbuckle.vocab.origin import Origin
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.request import RunOptions
@@ -123,14 +123,16 @@ class NewRun(Struct, frozen=True):
     def title(self) -> str:
         """The user's last words, in one line."""
         texts = [
-            text_of(message.parts) for message in self.messages if message.role == "user" and not message.note
+            words_of(message.parts)
+            for message in self.messages
+            if message.role == "user" and not message.note
         ]
         return " ".join((texts[-1] if texts else "").lstrip()[: 10 * _TITLE].split())[:_TITLE]
 
     @property
     def words(self) -> str:
         """By what it can be found: all that the user said."""
-        return "\n".join(text_of(message.parts) for message in self.messages if message.role == "user")
+        return "\n".join(words_of(message.parts) for message in self.messages if message.role == "user")
 
 
 class RunRules(Struct, frozen=True):

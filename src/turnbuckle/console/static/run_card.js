@@ -18,10 +18,12 @@ import { STATUS, brokeWords, capital, didWords, span, waitingWords } from "./wor
 
 const SOON = 700; // ms after which a run that says nothing is asked where it stands
 const WATCHED = 120; // s; what is older was read, not watched
+const CAME_TO_NOTHING = new Set(["failed", "partial"]);
 const SILENT = 2; // s of waiting that are worth words in the head
 
 export class RunCard {
-  constructor({ api, run, session, compact = false, ended = () => {}, started = () => {} }) {
+  /** `again`: what can be tried where it came to nothing, as `{words, title, act}`. */
+  constructor({ api, run, session, compact = false, ended = () => {}, started = () => {}, again = [] }) {
     this._api = api;
     this._run = run;
     this._session = session;
@@ -33,11 +35,11 @@ export class RunCard {
     this._frame = this._clock = this._looking = 0;
     this._lostAt = null;
     this._now = () => this._lostAt ?? api.now();
-    this._build(compact);
+    this._build(compact, again);
     this._begin();
   }
 
-  _build(compact) {
+  _build(compact, again) {
     this.said = el("div.saidpart");
     this.status = el("span.status");
     this.elapsed = el("span.elapsed.muted");
@@ -56,12 +58,15 @@ export class RunCard {
     this.usage = el("span.usage.muted.small");
     this.ledger = el("div.ledgerpart");
     this.changes = new ChangesView((...asked) => this._api.ask(...asked), this._path);
+    this.again = el("div.again.row", { hidden: true });
+    for (const { words, title, act } of again)
+      this.again.append(el("button.small", { type: "button", title, onclick: () => void this._again(act) }, words));
     this.spoken = el("p.sr", { role: "status" });
     const head = el("header.runhead", null, this.status, this.elapsed, this.waiting, el("span.grow"), this.resume);
     const foot = el("footer.runfoot", null, this.outcome, this.usage, el("span.grow"), this.openLink);
     this.element = el("article.run", { "data-run": this._run, "aria-label": "Run" });
     this.element.append(this.said, head, this.problem, ...(this.timeline ? [this.timeline.element] : []));
-    this.element.append(this.body, this.receipt, foot, this.changes.element, this.ledger, this.spoken);
+    this.element.append(this.body, this.receipt, foot, this.again, this.changes.element, this.ledger, this.spoken);
   }
 
   /** A new story, from its first event. */
@@ -194,6 +199,13 @@ export class RunCard {
       this._schedule();
     });
     this.resume.disabled = false;
+  }
+
+  /** One click is enough, and a second one does nothing. */
+  async _again(act) {
+    for (const button of this.again.children) button.disabled = true;
+    await this._do(act);
+    for (const button of this.again.children) button.disabled = false;
   }
 
   async _do(act) {
@@ -359,6 +371,7 @@ export class RunCard {
     setText(this.usage, model.last ? usageWords(model) : "");
     const told = model.outcome;
     this.outcome.hidden = !told;
+    this.again.hidden = !CAME_TO_NOTHING.has(told?.kind) || !this.again.firstChild;
     if (!told) return;
     this.changes.show(model.changedFiles);
     this.outcome.dataset.outcome = told.kind;

@@ -20,6 +20,8 @@ import { sessionEntries } from "./session_actions.js";
 const PAGE = 100;
 const AT_ONCE = 40; // cards that are made at once; earlier ones when somebody wants them
 const NEWEST = 3; // cards at the end that are read at once; the others when they come into view
+const CONTINUE = "Asks the model to go on. It knows what is done already.";
+const RETRY = "Says the last message again, as if it had not been answered. What tools did stays done.";
 const NEAR = 48; // px from the end that still count as the end
 
 export class SessionPage {
@@ -253,6 +255,10 @@ export class SessionPage {
         run,
         session: this.id,
         ended: () => this.#ended(run),
+        again: [
+          { words: "Continue", title: CONTINUE, act: () => this.#goOn(run) },
+          { words: "Retry", title: RETRY, act: () => this.#retry(run) },
+        ],
       });
       card.element.classList.add("unread");
       this.#cards.set(run, card);
@@ -346,6 +352,18 @@ export class SessionPage {
     }
     this.#toEnd();
     void this.refresh();
+  }
+
+  /** Its key is made of the run's name: however often it is clicked, and in however many windows, it is done once. */
+  async #retry(run) {
+    const done = await this.shell.api.ask("POST", `${this.path}/retry`, undefined, { "idempotency-key": `retry-${run}` });
+    if (done.did === "nothing") this.shell.say("There is nothing to say again.");
+    this.#atEnd = true;
+    void this.refresh();
+  }
+
+  #goOn(run) {
+    return this.#send({ text: "Continue.", key: `continue-${run}`, files: [] });
   }
 
   async #stop(force) {

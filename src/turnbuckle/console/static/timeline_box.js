@@ -42,7 +42,7 @@ export class TimelineBox {
     const isOver = fold.outcome !== null;
     this.element.classList.toggle("sticks", !isOver);
     setText(this.words, isOver ? wordsOf(fold) : "");
-    const broke = fold.totals.recoveries > 0 || fold.outcome?.kind === "failed" || fold.outcome?.kind === "partial";
+    const broke = fold.totals.recoveries > 0 || gaveUp(fold.outcome);
     const matters = isOver ? broke : this._now() - fold.at < LATELY; // one of long ago is about to be known to be over
     if (!this._chosen && this.element.open !== matters) this.element.open = matters;
     this._follow();
@@ -58,7 +58,13 @@ export class TimelineBox {
   }
 }
 
-function wordsOf({ totals, tools }) {
+function wordsOf({ totals, tools, outcome }) {
   const calls = [many(totals.asks, "model call"), tools.length && many(tools.length, "tool call")].filter(Boolean);
-  return `${calls.join(", ")}, ${totals.recoveries ? many(totals.recoveries, "break") : "nothing broke"}`;
+  if (totals.recoveries) calls.push(many(totals.recoveries, "break"));
+  else if (!gaveUp(outcome)) calls.push("nothing broke");
+  return calls.join(", ");
+}
+
+function gaveUp(outcome) {
+  return outcome?.kind === "failed" || outcome?.kind === "partial";
 }

@@ -14,7 +14,7 @@ from turnbuckle.server.http.problems import unknown
 from turnbuckle.service.cursors import cursor, place_at
 from turnbuckle.service.owners import public_session
 from turnbuckle.service.sessions import SessionService
-from turnbuckle.vocab.messages import text_of
+from turnbuckle.vocab.messages import text_of, words_of
 
 PREFIX = "conv_"
 ITEM = "msg_"
@@ -96,7 +96,8 @@ class ConversationsApi:
 def _item(told: SessionMessage) -> dict[str, Any]:
     message = told.message
     kind = "output_text" if message.role == "assistant" else "input_text"
-    part: dict[str, Any] = {"type": kind, "text": text_of(message.parts)}
+    text = text_of if message.role == "assistant" else words_of
+    part: dict[str, Any] = {"type": kind, "text": text(message.parts)}
     if kind == "output_text":
         part["annotations"] = []
     role = message.role if message.role != "tool" else "user"

@@ -24,6 +24,7 @@ from turnbuckle.vocab.messages import (
     RefusalPart,
     ResultPart,
     text_of,
+    words_of,
 )
 
 LONGEST_KEEP = 10_000
@@ -259,7 +260,7 @@ def session_view(line: SessionLine) -> SessionView:
 
 def _words_of(message: MessageAccepted) -> str:
     """What somebody said, as much as a list shows of it."""
-    return "\n".join(text_of(each.parts) for each in message.messages if each.role == "user")[
+    return "\n".join(words_of(each.parts) for each in message.messages if each.role == "user")[
         :_SHOWN_OF_MESSAGE
     ]
 
@@ -291,7 +292,7 @@ def message_view(told: SessionMessage) -> MessageView:
         cursor(told.place),
         told.run,
         message.role,
-        text_of(message.parts),
+        text_of(message.parts) if message.role == "assistant" else words_of(message.parts),
         told.at,
         message.partial,
         tuple(shown for part in message.parts if (shown := part_view(part)) is not None),
