@@ -30,6 +30,7 @@ class ConsentBook:
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
         self._adding = asyncio.Lock()
+        self._unstored: tuple[ConsentRule, ...] = ()
         self.rules: tuple[ConsentRule, ...] = () if file is None else read_rules(file)
 
     def within(self, policy: Policy) -> Policy:
@@ -37,29 +38,54 @@ class ConsentBook:
         return replace(policy, allowed=self.rules) if self.rules else policy
 
     async def add(self, rules: tuple[ConsentRule, ...]) -> None:
-        """From here on these hold, too. If they cannot be stored they hold for this process."""
+        """From here on these hold, too. If they cannot be stored they hold for this process. What somebody
+        took out of the file meanwhile does not come back."""
         async with self._adding:
-            new = tuple(rule for rule in rules if rule not in self.rules)
-            if not new:
+            if self._file is None:
+                self.rules = _joined(self.rules, rules)
                 return
-            self.rules = (*self.rules, *new)[-MOST_RULES:]
-            if self._file is not None:
-                try:
-                    await asyncio.to_thread(_write, self._file, self.rules)
-                except OSError as error:
-                    log.error("a rule cannot be stored in %s: %s", self._file, error)
+            self._unstored = _joined(self._unstored, rules)
+            try:
+                self.rules = await asyncio.to_thread(_stored, self._file, self._unstored)
+                self._unstored = ()
+            except OSError as error:
+                self.rules = _joined(self.rules, rules)
+                log.error("a rule cannot be stored in %s: %s", self._file, error)
 
 
 def read_rules(file: Path) -> tuple[ConsentRule, ...]:
     """The rules of a file; none if there is no file, or nobody can read it: then people are asked again."""
     try:
+        return _read(file)
+    except (OSError, msgspec.DecodeError) as error:
+        log.error("%s cannot be read, so nothing in it is allowed: %s", file, error)
+        return ()
+
+
+def _read(file: Path) -> tuple[ConsentRule, ...]:
+    try:
         with open(file, "rb") as opened:
             return msgspec.json.decode(opened.read(_LARGEST), type=tuple[ConsentRule, ...])
     except FileNotFoundError:
         return ()
-    except (OSError, msgspec.DecodeError) as error:
-        log.error("%s cannot be read, so nothing in it is allowed: %s", file, error)
-        return ()
+
+
+def _joined(known: tuple[ConsentRule, ...], rules: tuple[ConsentRule, ...]) -> tuple[ConsentRule, ...]:
+    return (*known, *(rule for rule in rules if rule not in known))[-MOST_RULES:]
+
+
+def _stored(file: Path, rules: tuple[ConsentRule, ...]) -> tuple[ConsentRule, ...]:
+    """The rules of the file with these, once they are in it. A file with a mistake is kept under another
+    name: somebody wrote it."""
+    try:
+        known = _read(file)
+    except msgspec.DecodeError:
+        os.replace(file, file.with_suffix(".damaged"))
+        known = ()
+    made = _joined(known, rules)
+    if made != known:
+        _write(file, made)
+    return made
 
 
 def _write(file: Path, rules: tuple[ConsentRule, ...]) -> None:
