@@ -3,9 +3,11 @@
 import asyncio
 
 import pytest
+from support.http.memory_server import Lines
 
 from turnbuckle.server.http.client_connection import ClientGone, Interrupted, Presence
 from turnbuckle.server.streaming.heartbeat import Heartbeat, WaitingReader
+from turnbuckle.testing.clock import VirtualClock
 
 
 class Wire:
@@ -23,6 +25,9 @@ class Wire:
 
     def abort(self) -> None:
         self.aborted = True
+
+    def push(self, body: bytes) -> bool:
+        return False
 
 
 async def begun(task_of):
@@ -120,3 +125,28 @@ def test_a_reader_with_frames_on_their_way_is_cut_off_and_not_told_more(sending,
         return wire.aborted, pulse.over, len(pulse)
 
     assert asyncio.run(main()) == (aborted, True, 1)
+
+
+@pytest.mark.requirement("E5", "F2")
+def test_a_beat_does_not_overtake_frames_that_were_drawn_and_not_sent():
+    clock, sent = VirtualClock(), []
+
+    async def send(message) -> None:
+        sent.append(message["body"])
+
+    async def main():
+        wire = Wire()
+        presence = Presence(wire)
+        pulse = Heartbeat(keepalive=15, noop=30, wall=lambda: 0.0)
+        reader = WaitingReader(wire, send, Lines(), presence)
+        pulse.add(presence, reader)
+        beating = asyncio.ensure_future(pulse.run(lambda: (), lambda: None))
+        assert not reader.push(b"drawn")
+        await asyncio.sleep(40)
+        before = list(sent)
+        await reader.write(b"drawn")
+        await asyncio.sleep(40)
+        beating.cancel()
+        return before, sent[0], len(sent) > 1
+
+    assert clock.run(main, quiet=0) == ([], b"drawn", True)

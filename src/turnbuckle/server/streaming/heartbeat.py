@@ -58,6 +58,7 @@ class WaitingReader:
         "dialect",
         "framed",
         "heard",
+        "is_behind",
         "line",
         "presence",
         "run",
@@ -74,6 +75,8 @@ class WaitingReader:
         self.dialect = dialect
         self.presence = presence
         self.sending = False
+        self.is_behind = False
+        """Whether frames were drawn that are not sent yet. Nothing may overtake them."""
         self.told: float | None = None
         """The trouble of the store that it was last told of, by when that began."""
         self._send = send
@@ -86,12 +89,14 @@ class WaitingReader:
         """Send whole frames. Waits while the client does not read."""
         self.sending = True
         await self._send({"type": "http.response.body", "body": frames, "more_body": True})
-        self.sending = False
+        self.sending = self.is_behind = False
         self.sent = self.framed = self.heard = self._loop.time()
 
     def push(self, frames: bytes) -> bool:
-        """The same without a wait. False if there must be one: then nothing was sent."""
+        """The same without a wait. False if there must be one: then nothing was sent, and they are to be
+        written next."""
         if self.sending or not self.line.push(frames):
+            self.is_behind = True
             return False
         self.sent = self.framed = self.heard = self._loop.time()
         return True
@@ -189,7 +194,7 @@ class Heartbeat:
                 gives_up(trouble)
 
     async def _look_after(self, reader: WaitingReader, now: float) -> None:
-        if reader.sending or not reader.line.clear:
+        if reader.sending or reader.is_behind or not reader.line.clear:
             return
         try:
             if (trouble := self._trouble()) is not None and self._waits(trouble, reader, now):
