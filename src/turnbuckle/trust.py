@@ -24,6 +24,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -48,7 +49,7 @@ HARMLESS = frozenset(
         "turn",
         "session",
         "context",  # its route is one of the routes, which are judged by themselves
-        "tools.enable",  # all are on without a word, and may run without a question
+        "tools.enable",  # all are on without a word
         "tools.answer_seconds",
         *(
             f"server.{name}"
@@ -160,9 +161,7 @@ def _does(where: Where, settings: Settings, home: Path) -> str:
         case "tools.modules":
             return "runs this code, as you" if settings.tools.modules else ""
         case "tools.approval":
-            if _allows_network(settings):
-                return "gives commands the network"
-            return "lets MCP servers be used without a question" if _allows_servers(settings) else ""
+            return _allows(settings, where)
         case "tools.network":
             return "gives commands the network" if settings.tools.network else ""
         case "tools.private_addresses":
@@ -173,14 +172,17 @@ def _does(where: Where, settings: Settings, home: Path) -> str:
             return "changes what is safe"
 
 
-def _allows_network(settings: Settings) -> bool:
-    rules = written(settings.tools.approval)
-    return any(rule.rule == "allow" and rule.tool in ("network", "*") for rule in rules)
-
-
-def _allows_servers(settings: Settings) -> bool:
-    rules = written(settings.tools.approval)
-    return any(rule.rule == "allow" and rule.tool.startswith(PREFIX) for rule in rules)
+def _allows(settings: Settings, where: Where) -> str:
+    """What rules of consent let happen, or the one rule at this place. A rule that allows takes the place of
+    a question to the person who sits there, so it is never the folder's alone to give."""
+    rules = settings.tools.approval
+    own = {key: rule for key, rule in rules.items() if key in where[2:]} or rules
+    allowed = [rule.tool for rule in written(own) if rule.rule == "allow"]
+    if any(fnmatchcase("network", tool) for tool in allowed):
+        return "gives commands the network"
+    if any(tool.startswith(PREFIX) for tool in allowed):
+        return "lets MCP servers be used without a question"
+    return "lets tools be used without a question" if allowed else ""
 
 
 def _of_route(key: str, route: RouteSettings, own: set[str], values: Mapping[str, str]) -> list[Risk]:
