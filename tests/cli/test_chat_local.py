@@ -63,13 +63,11 @@ def test_a_chat_needs_no_server_no_key_and_no_network(tmp_path):
                 "/tools",
                 "/context",
                 "/drafts",
-                "/undo",
-                "/undo",
-                "/undo",
+                "/compact the words",
             ):
                 talk.entered(line)
             await talk.settled()
-            runs, sessions, status, ledger, model, cost, tools, context, drafts, *undone = front.replies[-12:]
+            runs, sessions, status, ledger, model, cost, tools, context, drafts = front.replies[-9:]
             assert runs.count("completed") == 2
             assert sessions.splitlines()[1].startswith("* work")
             assert "write_file  " in tools
@@ -84,7 +82,11 @@ def test_a_chat_needs_no_server_no_key_and_no_network(tmp_path):
             ]
             assert context.startswith("The model is told ")
             assert drafts == "no open drafts"
-            assert [words.split()[0] for words in undone] == ["Undone:", "Undone:", "There"]
+            for line in ("/undo compaction", "/Undo  Compaction", "/undo", "/undo", "/undo", "/undo"):
+                talk.entered(line)
+            await talk.settled()
+            undone = [words.split()[0] for words in front.replies[-6:]]
+            assert undone == ["Undone:", "There", "Undone:", "Undone:", "Undone:", "There"]
             await talk.close()
 
     run_scenario(scenario)

@@ -176,9 +176,28 @@ def test_what_waits_is_answered_in_the_order_of_the_session_and_a_stop_is_told(t
         await eventually(lambda: front.replies[-1] == "There is nothing to do.")
         talk.entered("/status")
         await eventually(lambda: front.replies[-1].startswith("Nothing runs."))
+        talk.entered("/undo compaction")
+        await talk.settled()
+        assert front.replies[-1] == "There is nothing to do."
         await talk.close()
 
     run_scenario(scenario, tmp_path, waiting)
+
+
+@pytest.mark.requirement("G2", "H2")
+def test_a_compaction_that_is_refused_since_something_runs_is_told_and_not_waited_for(tmp_path):
+    async def scenario(live):
+        talk, front = controller_of(remote(live))
+        await talk.open()
+        talk.entered("slow")
+        await eventually(lambda: front.text)
+        talk.entered("/compact")
+        await eventually(lambda: "is under way" in "".join(front.replies))
+        live.behind.gates.open(1)
+        await talk.settled()
+        await talk.close()
+
+    run_scenario(scenario, tmp_path, waiting, more='[session]\nbusy = "refuse"')
 
 
 def asking(request):

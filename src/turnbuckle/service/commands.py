@@ -149,13 +149,10 @@ class Commands:
         return SessionContext(used, await runs.windows.of(route), by, compaction.messages, compaction.summary)
 
     async def _compacted(self, worker: SessionWorker, new: NewRun, said: IncomingMessage) -> CommandReply:
-        """A run of its own that does nothing else. It waits for its turn like any message."""
+        """A run of its own that does nothing else. It waits for its turn like any message, and is refused
+        like one: raises SessionBusy."""
         options = replace(said.options, compact=words_behind(new.words))
-        asked = replace(said, messages=(), options=options)
-        try:
-            return CommandReply(taken=await worker.say(asked))
-        except SessionBusy as busy:
-            return CommandReply(f"Not now: {busy}.")
+        return CommandReply(taken=await worker.say(replace(said, messages=(), options=options)))
 
     async def _undone(self, worker: SessionWorker, said: IncomingMessage) -> CommandReply:
         try:

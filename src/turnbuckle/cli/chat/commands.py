@@ -103,7 +103,7 @@ def parse(text: str, *, own_commands: bool = False) -> Command | ChatMessage | W
     if word not in _ABOUT:
         return _unknown(text, first)
     if word == "undo" and rest.lower() == "compaction":
-        return ChatMessage(text)  # the session itself knows this
+        return Command("undo", "compaction")
     if word in _TAKES_NOTHING and rest:
         return Wrong(f"/{word} takes nothing behind it; {_AS_IT_IS}")
     return _checked(word, rest)

@@ -310,6 +310,8 @@ class ChatController:
                 await self._send(f"/compact {rest}".rstrip(), None)  # a run of its own
             case Command("context" | "cost" | "tools" as word):
                 await self._tell(await self._place.told(self.session, f"/{word}"))
+            case Command("undo", "compaction"):
+                await self._tell(change_text(await self._place.change(self.session, "undo_compaction")))
             case Command("stop" | "new" | "reset" | "undo" | "retry" as verb):
                 done = await self._place.change(self.session, verb)
                 if verb in ("stop", "new", "reset"):
