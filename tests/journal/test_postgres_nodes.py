@@ -292,3 +292,14 @@ def test_a_process_that_stands_still_in_the_middle_of_a_change_does_not_hold_the
         return set(limits)
 
     assert played(scene) == {"10s"}
+
+
+@pytest.mark.requirement("K3")
+def test_what_cannot_be_taken_up_does_not_stand_before_what_can():
+    async def scene(bench, one, other):
+        for name in ("broken", "good"):
+            await one.note(name, IndexUpdate(kind="run", status="running"))
+        found = [await one.nodes.unheld(1), await one.nodes.unheld(1, ["broken"])]
+        return [[row.name for row in each.runs] for each in found]
+
+    assert played(scene) == [["broken"], ["good"]]

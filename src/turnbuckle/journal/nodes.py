@@ -9,7 +9,7 @@ A question is done at least once. If the node that was asked dies, the next hold
 whoever put the question is told that nobody has it. So what is asked for must not mind being done twice.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -79,8 +79,8 @@ class Nodes(Protocol):
         """Ask every other node that lives. None for one that does not answer soon."""
         ...
 
-    async def unheld(self, limit: int) -> Unheld:
-        """What could be taken up, what was touched first before the others."""
+    async def unheld(self, limit: int, but: Collection[str] = ()) -> Unheld:
+        """What could be taken up, what was touched first before the others; all `but` these."""
         ...
 
     def call(self) -> None:

@@ -209,13 +209,11 @@ class Lifecycle:
         desk = self._stores.desk
         assert desk is not None
         try:
-            found = await desk.nodes.unheld(_MOST_AT_ONCE)
             now = self._stores.environment.wall()
             self._left_alone = {name: until for name, until in self._left_alone.items() if until > now}
-            rows = [row for row in found.runs if row.name not in self._left_alone]
-            sessions = [row for row in found.sessions if row.name not in self._left_alone]
+            found = await desk.nodes.unheld(_MOST_AT_ONCE, self._left_alone)
             room = max(self._room, 0)
-            await self._take_all(rows[:room], sessions[: max(room - len(rows), 0)])
+            await self._take_all(found.runs[:room], found.sessions[: max(room - len(found.runs), 0)])
         except (TurnbuckleError, JournalError) as error:
             log.warning("work that nobody holds cannot be taken up now: %s", error)
         finally:

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from turnbuckle.journal.address import read_address
 from turnbuckle.journal.nodes import NodeRow, NodeState, NodeTimeout, Perform, Unheld
@@ -80,7 +80,7 @@ _FORGET = "DELETE FROM question WHERE id = $1 AND taken = 0"  # who asks for it 
 _UNHELD = f"""
 WITH alive AS MATERIALIZED (SELECT node FROM living($1))
 SELECT {rows.COLUMNS} FROM stream
-WHERE kind = $2 AND status = $3
+WHERE kind = $2 AND status = $3 AND name <> ALL($5::text[])
 AND (holder = '' OR until <= {_NOW} OR node NOT IN (SELECT node FROM alive))
 ORDER BY updated, name LIMIT $4"""
 _TELL = f"""
@@ -193,11 +193,11 @@ class PostgresNodes:
 
     # Looking around
 
-    async def unheld(self, limit: int) -> Unheld:
+    async def unheld(self, limit: int, but: Collection[str] = ()) -> Unheld:
         found: list[list[StreamRow]] = []
         async with self._link.use() as connection:
             for kind, status in _SHARED:
-                got = await connection.fetch(_UNHELD, self._grace, kind, status, limit)
+                got = await connection.fetch(_UNHELD, self._grace, kind, status, limit, list(but))
                 found.append([rows.stream_row(row) for row in got])
         return Unheld(*found)
 
