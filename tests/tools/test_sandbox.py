@@ -8,19 +8,23 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 import pytest
+from support.agents.open_agent import lab_provider
 from support.tools.sandbox_attack import MECHANISMS, SECRET, Attack, tools_for
 
+from turnbuckle import Agent
 from turnbuckle.app import open_app
+from turnbuckle.cli import serve
 from turnbuckle.cli.doctor.setup import check_sandbox
 from turnbuckle.config import Loaded, load
 from turnbuckle.errors import ConfigError
 from turnbuckle.lab.clock import RealClock
+from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem
 from turnbuckle.tools.background import Processes
-from turnbuckle.tools.modules import registry_of
 from turnbuckle.tools.sandbox.choose import SandboxRules, SandboxTools, choose, sandbox_tools, what_holds
 from turnbuckle.tools.sandbox.files import Visible, visible, without_hidden
 from turnbuckle.tools.sandbox.network import has_network
@@ -340,20 +344,38 @@ def loaded(folder: Path, text: str) -> Loaded:
 
 
 @pytest.mark.requirement("R7")
-def test_what_holds_is_said_to_the_model_and_by_the_doctor(tmp_path: Path):
+def test_what_holds_is_said_to_the_model_by_the_doctor_and_in_the_first_screen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     given = loaded(tmp_path, '[tools]\nnetwork = ["git", "pip install"]\n')
+    asked: list[LabRequest] = []
+
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        asked.append(request)
+        yield from (Say("Hello."), Finish())
 
     async def main() -> Holds:
-        async with open_app(given, {"PATH": "/usr/bin:/bin"}) as opened:
-            return opened.sandbox
+        environment = {"PATH": "/usr/bin:/bin"}
+        async with open_app(given, environment) as opened:
+            holds = opened.sandbox
+        async with asyncio.timeout(100), lab_provider(model) as provider:
+            route = {"model": "m", "base_url": f"{provider.url}/v1", "api_key": "any"}
+            async with Agent(config=given.file, environment=environment, **route) as agent:
+                await agent.run("say hello")
+        return holds
 
     holds = asyncio.run(main())
     assert holds.is_there
-    told = registry_of(("shell",), told=holds.told(("git", "pip install"))).specs[0].description
+    (told,) = [
+        one["function"]["description"] for one in asked[0].body["tools"] if one["function"]["name"] == "shell"
+    ]
     assert "Commands run in a sandbox" in told
     assert "git, pip install have it" in told
     (finding,) = check_sandbox(given)
     assert holds.words == finding.what
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    serve._announce(given, False, "http://127.0.0.1:1")
+    assert f"Sandbox {holds.words}" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(
@@ -399,6 +421,7 @@ ANOTHER = """
 import os, sys
 from pathlib import Path
 sys.executable = sys.argv[3]
+from support.agents.open_agent import lab_provider
 from support.tools.sandbox_attack import Attack
 attack = Attack(Path(sys.argv[1]), sys.argv[2], processes=40)
 print(attack.do("id -u; echo x >file; cat file; cat /etc/shadow " + str(attack.home) + "/notes.txt 2>&1").text)
