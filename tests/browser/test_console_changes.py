@@ -43,8 +43,13 @@ def test_a_diff_is_seen_before_consent_and_after_and_the_file_is_undone(size, vi
     reaches(run, "completed")
     gone(run.get_by_role("button", name="Allow"))
     run.get_by_text("Changes: 1 file").click()
+    shown(run.get_by_role("button", name="Undo this file"))  # also where no diff is open
     run.locator(".changes .change summary").click()
     shown(run.locator(".changes .diff .line[data-kind=added]", has_text="+a line"))
+    opened = run.locator(".changes .change").element_handle()
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # somebody comes back to the page
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert opened.evaluate("one => one.isConnected && one.open")
     keep_picture(page, f"diff-after-{name}")
     assert not is_sideways(page)
     assert accessibility_problems(page) == []

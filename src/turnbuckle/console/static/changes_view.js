@@ -2,6 +2,7 @@
 
 import { diffView } from "./diff_view.js";
 import { el, setText } from "./elements.js";
+import { plainly } from "./words.js";
 
 const KINDS = { created: "new file", changed: "changed", as_before: "as before" };
 
@@ -11,6 +12,7 @@ export class ChangesView {
     this._ask = ask;
     this._path = path;
     this._asked = false;
+    this._count = 0;
     this.list = el("div.changelist");
     this.problem = el("p.problem.small", { role: "alert", hidden: true });
     this.title = el("summary", null, "Changes");
@@ -20,6 +22,8 @@ export class ChangesView {
 
   /** How many files the run changed; none: there is nothing to see. */
   show(count) {
+    if (count === this._count) return; // what somebody has opened stays open
+    this._count = count;
     this.element.hidden = !count;
     setText(this.title, count === 1 ? "Changes: 1 file" : `Changes: ${count} files`);
     if (count && this.element.open) void this._load(true);
@@ -38,10 +42,10 @@ export class ChangesView {
     const view = diffView(file, { open: false });
     const what = file.undone_at ? "undone" : KINDS[file.kind];
     const words = el("span.small.muted", null, what);
-    const undo = el("button.small", { type: "button", hidden: !file.can_undo }, "Undo this file");
+    const name = `Undo this file: ${plainly(file.path)}`; // there may be several
+    const undo = el("button.small", { type: "button", hidden: !file.can_undo, "aria-label": name }, "Undo this file");
     undo.addEventListener("click", () => void this._undo(file, undo, words));
-    view.append(el("div.row", null, words, undo));
-    return view;
+    return el("div.changedfile", null, view, el("div.row", null, words, undo));
   }
 
   async _undo(file, undo, words) {
