@@ -143,6 +143,8 @@ class Commands:
             running.turn.measure if running is not None and running.turn.measure else conversation.measure
         )
         used = measure.tokens if measure is not None else conversation.characters // CHARACTERS_PER_TOKEN
+        counted = measure.model if measure is not None else ""
+        route = next((one for one in runs.policy.routes if one.model == counted), route)
         compaction = conversation.compaction
         if compaction is None:
             return SessionContext(used, await runs.windows.of(route))

@@ -192,6 +192,25 @@ def test_a_choice_without_an_end_is_not_told_as_whole(tmp_path: Path) -> None:
     run_scenario(scenario, tmp_path, model)
 
 
+@pytest.mark.requirement("I8", "A1")
+@pytest.mark.parametrize("finish", ["length", "content_filter", "error"])
+def test_calls_of_a_choice_that_stopped_short_are_not_handed_over(tmp_path: Path, finish: str) -> None:
+    custom = {"id": "c1", "type": "custom", "custom": {"name": "sh", "input": "rm -r /tmp/a"}}  # …/b/c
+
+    def model(_: LabRequest) -> Iterable[ScriptItem]:
+        called = chunk(1, {"tool_calls": [{"index": 0, **custom}]})
+        return (chunk(0, {"content": "A."}, "stop"), called, chunk(1, {}, finish), DONE)
+
+    async def scenario(server: LiveServer) -> None:
+        made = put_together(await server.read("/v1/chat/completions", {**ASKED, "n": 2, "stream": True}))
+        assert made == {
+            0: {"text": "A.", "calls": [], "finish": "stop"},
+            1: {"text": "", "calls": [], "finish": finish},
+        }
+
+    run_scenario(scenario, tmp_path, model)
+
+
 def hello(_: LabRequest) -> Iterable[ScriptItem]:
     return (Say("Hello."), Finish())
 

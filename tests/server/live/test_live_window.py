@@ -2,13 +2,16 @@
 words, made smaller, known after a restart, and killed at every step of it."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.processes.server_process import ServerProcess, run_process_scenario
-from support.server.live_server import ApiClient, eventually, lab_provider, run, serve_live
+from support.server.live_server import ApiClient, LiveServer, eventually, lab_provider, run, serve_live
 from support.server.narrow_model import REFUSALS, NarrowModel, long_turn
+
+from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem
 
 TURNS = 6
 NO_TOOLS = "enable = []"
@@ -48,6 +51,34 @@ def test_a_refusal_in_each_protocol_s_words_is_healed_and_known_after_a_restart(
             assert model.refused == 1, "it need not refuse twice"
 
     run(scenario())
+
+
+@pytest.mark.requirement("I1")
+def test_the_window_of_a_session_is_that_of_the_route_which_answered(tmp_path: Path) -> None:
+    def hello(_: LabRequest) -> Iterable[ScriptItem]:
+        return (Say("Hello."), Finish())
+
+    async def scenario(server: LiveServer) -> None:
+        await server.post("/v1/sessions", {"id": "a"})
+        for model, window in (("agent", 9_000), ("agent/narrow", 3_000), ("agent", 9_000)):
+            said = await server.post("/v1/sessions/a/messages", {"input": "Hi.", "model": model})
+            assert (await server.ended(said.json["id"]))["context"]["window"] == window
+            assert (await server.get("/v1/sessions/a/context")).json["window"] == window
+
+    narrow = (
+        'context_window = 9000\n[[routes]]\nname = "narrow"\nprotocol = "openai_chat"\nmodel = "n"\n'
+        'api_key = "any"\ncontext_window = 3000\nbase_url = "URL/v1"'
+    )
+
+    async def main() -> None:
+        async with lab_provider(hello) as behind:
+            route = narrow.replace("URL", behind.lab.url)
+            async with serve_live(
+                tmp_path, behind, route=route, tools=NO_TOOLS, server="drain = 0"
+            ) as server:
+                await scenario(server)
+
+    run(main())
 
 
 KILLS = {

@@ -12,6 +12,8 @@ from turnbuckle.wire.loose_json import objects, whole_number
 
 _TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
 _LENGTH = "length"
+_STOPPED_SHORT = (_LENGTH, "content_filter", "error")
+"""The last call of a choice that ended so may be a half one, and a free text does not show it."""
 OWN_ENDS = {
     "stop": "stop",
     "length": _LENGTH,
@@ -57,7 +59,7 @@ class OpenChoice:
                 yield {"delta": {"content": words}}
             yield {"delta": {}, "finish_reason": _LENGTH}
             return
-        if self._calls:
+        if self._calls and self._finish not in _STOPPED_SHORT:
             calls = [{"index": at, **call} for at, call in sorted(self._calls.items())]
             yield {"delta": {"tool_calls": calls}}
         yield {"delta": {}, **self._beside, "finish_reason": self._finish}
