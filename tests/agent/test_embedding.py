@@ -283,7 +283,7 @@ def test_a_run_that_was_started_is_kept_when_the_agent_closes_and_goes_on_when_t
             assert await second.resume(run) == ()
             rest = [event async for event in second.follow(run, after=seen[-1].cursor)]
             assert outcome_of(rest) == "completed"
-            assert next(event.text for event in rest if isinstance(event, Notice)).startswith("Let go of")
+            assert next(event.text for event in rest if isinstance(event, Notice)).startswith("Suspended")
             assert await second.resume() == ()
 
     asyncio.run(main())

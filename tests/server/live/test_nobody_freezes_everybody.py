@@ -49,7 +49,9 @@ class Neighbour:
 
 
 async def held(server: ServerProcess) -> float:
-    lines = (await server.get("/metrics")).body.decode().splitlines()
+    answer = await server.get("/metrics")
+    assert answer.status == 200, answer.body
+    lines = answer.body.decode().splitlines()
     return float(next(line for line in lines if line.startswith("turnbuckle_loop_held_total ")).split()[1])
 
 

@@ -76,6 +76,28 @@ def test_only_a_call_that_may_be_repeated_is_made_again_after_a_death_and_only_o
     assert bench.calls == [tool]
 
 
+class _Hasty:
+    """A clock whose sleeps end a little too early by itself, as those of an event loop may."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self.now = clock.now
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds - 0.001 if seconds > 0.002 else seconds)
+
+
+def test_a_call_behind_a_death_waits_for_the_next_start_though_a_sleep_ends_too_early(tmp_path: Path):
+    async def main(clock: VirtualClock) -> list[str]:
+        bench = Bench(tmp_path, _Hasty(clock))
+        try:
+            return [(await bench.call(tool)).status for tool in ("die", "echo")]
+        finally:
+            await bench.server.close()
+
+    assert played(main) == ["unknown", "finished"]
+
+
 def test_a_call_that_never_left_has_not_happened(tmp_path: Path):
     async def main(clock: VirtualClock) -> ToolOutcome:
         bench = Bench(tmp_path, clock)

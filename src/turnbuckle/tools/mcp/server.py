@@ -170,9 +170,11 @@ class McpServer:
     # Its lives
 
     async def _for_call(self) -> McpSession:
-        wait = self._next_try - self._clock.now()
-        if (self._session is None or self._session.over.is_set()) and 0 < wait <= SHORT_WAIT:
-            await self._clock.sleep(wait)
+        while self._session is None or self._session.over.is_set():
+            wait = self._next_try - self._clock.now()
+            if not 0 < wait <= SHORT_WAIT:
+                break
+            await self._clock.sleep(wait)  # a sleep may end a moment too early by another clock
         return await self._started()
 
     async def _started(self) -> McpSession:
