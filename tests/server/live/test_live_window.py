@@ -60,7 +60,7 @@ def test_the_window_of_a_session_is_that_of_the_route_which_answered(tmp_path: P
 
     async def scenario(server: LiveServer) -> None:
         await server.post("/v1/sessions", {"id": "a"})
-        for model, window in (("agent", 9_000), ("agent/narrow", 3_000), ("agent", 9_000)):
+        for model, window in (("agent/lab", 9_000), ("agent/narrow", 3_000), ("agent/lab", 9_000)):
             said = await server.post("/v1/sessions/a/messages", {"input": "Hi.", "model": model})
             assert (await server.ended(said.json["id"]))["context"]["window"] == window
             assert (await server.get("/v1/sessions/a/context")).json["window"] == window
