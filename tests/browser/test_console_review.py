@@ -181,7 +181,7 @@ def test_a_long_command_that_waits_for_a_person_is_seen_from_its_beginning(visit
     say(page, "do it")
     run = last_run(page)
     reaches(run, "waiting_for_approval")
-    box = run.get_by_role("group", name="command", exact=True)
+    box = run.get_by_role("group", name="Command", exact=True)
     shown(box)
     until(lambda: box.evaluate("box => box.scrollTop") == 0)
     assert box.inner_text().startswith("touch first\n")
