@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 
+import { usageWords } from "../../src/turnbuckle/console/static/ledger_view.js";
 import { RunModel } from "../../src/turnbuckle/console/static/run_model.js";
 import { stepsOf } from "../../src/turnbuckle/console/static/steps.js";
 
@@ -273,4 +274,17 @@ test("a draft is counted in one way: in the steps, in its recovery and in its ca
   assert.match(words, /rest asked for, 3 characters kept/);
   assert.match(words, /call 2 .*: 2 characters of content for write_file/);
   assert.deepEqual(model.tools[0].parts.map((part) => part.kept), [3, 2]);
+});
+
+test("how full the model's window is stands beside the tokens, as guessed before and as counted after", () => {
+  const model = new RunModel();
+  let seq = 0;
+  const take = (...told) => model.take({ type: "told", seq: (seq += 1), at: seq, told });
+  take({ type: "run_begun", run: "r", session: "", input: [] });
+  take({ type: "model_called", attempt: 1, route: "main", model: "m", why: "first", expected: 1000, window: 4000 });
+  assert.match(usageWords(model), /context 1[,\s\u2009\u202f]?000 of 4[,\s\u2009\u202f]?000 tokens \(25 %\)/);
+  take({ type: "usage", usage: { input: 1900, output: 100, cached: 0 } });
+  assert.match(usageWords(model), /\(50 %\)/);
+  take({ type: "model_called", attempt: 2, route: "main", model: "m", why: "compact", expected: 9, window: 9 });
+  assert.match(usageWords(model), /\(50 %\)/);
 });
