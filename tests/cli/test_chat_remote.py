@@ -196,8 +196,10 @@ def test_a_compaction_that_is_refused_since_something_runs_is_told_and_not_waite
         live.behind.gates.open(1)
         await talk.settled()
         await talk.close()
+        return front.replies
 
-    run_scenario(scenario, tmp_path, waiting, more='[session]\nbusy = "refuse"')
+    replies = run_scenario(scenario, tmp_path, waiting, more='[session]\nbusy = "refuse"')
+    assert "is under way" in "".join(replies)
 
 
 def asking(request):

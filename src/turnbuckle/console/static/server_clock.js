@@ -2,7 +2,7 @@
 //
 // Whatever the server dated was dated before it arrived here, so every difference to our clock is at least the true one
 // and the smallest is the best. The `Date` of an answer is the second in which it was written: it says where the
-// clock stands even if all events are old, and notices that our own clock was set anew.
+// clock stands even if all events are old, and notices that our own clock was set again.
 
 const LATE = 6; // s that an answer may take; a `Date` that is further away says that a clock was changed
 
