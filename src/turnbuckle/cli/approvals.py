@@ -140,7 +140,7 @@ async def _one_line(typed: int) -> str:
 
 
 def read_answer(question: ApprovalAsked | QuestionAsked, text: str) -> tuple[Decision | None, str]:
-    """What a line says to a question, and with which words; None if it is no answer."""
+    """What a line says to a question, and with which words; None if it is not an answer."""
     if question.kind == "question":
         return "answer", text
     word, _, rest = text.partition(" ")

@@ -82,7 +82,7 @@ class Follower:
         return self._ledger.entries
 
     async def say(self, pieces: list[Piece]) -> None:
-        """Show something that is no fact of the run."""
+        """Show something that is not a fact of the run."""
         if not self._as_json:
             await self._write(lambda: self._screen.show(pieces))
 

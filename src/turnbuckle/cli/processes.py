@@ -1,6 +1,6 @@
 """`turnbuckle processes`: what runs goes on in the background, and can be ended, with or without a session.
 
-A process has a keeper that is no child of any server, so all of this works beside a living one and without
+A process has a keeper that is not a child of any server, so all of this works beside a living one and without
 one."""
 
 import os

@@ -74,7 +74,7 @@ def session_path(session: str, verb: str = "") -> str:
 
 
 def refusal(status: int, text: bytes) -> ServerRefused:
-    """What an answer that is no good means."""
+    """What a bad answer means."""
     kind = ServerGone if status in _COME_BACK else ServerRefused
     made = kind(f"the server says {status}: {_reason(text)}")
     made.status = status

@@ -9,6 +9,7 @@ its way.
 
 import asyncio
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from turnbuckle.journal.port import Claim, Closed, Conflict, Fenced, Gone, Held, Item, JournalError, Take
@@ -63,14 +64,14 @@ class Live:
         return None
 
 
-class LiveClaims:
+class LiveClaims(ABC):
     """What a body decides by `Live` alone. It says itself what it knows of a stream."""
 
     _closed = False
     _monotonic: Callable[[], float]
 
-    def _live_named(self, stream: str) -> Live | None:
-        raise NotImplementedError
+    @abstractmethod
+    def _live_named(self, stream: str) -> Live | None: ...
 
     async def renew(self, claim: Claim, seconds: float) -> bool:
         self._check_open()

@@ -1,7 +1,7 @@
 """What a run is waiting for, and since when: a fold over its facts.
 
 A person comes first: while somebody's consent or answer is missing, that is told. Then a tool that runs, then
-the model. That the store is waited for is no fact of any run; whoever sees it tells it in the same shape.
+the model. That the store is waited for is not a fact of any run; whoever sees it tells it in the same shape.
 Only content moves the time of the last word on, so a provider that merely pings is seen to be silent. The
 work per fact is constant; of a burst only the events are looked at, never what came before them.
 """

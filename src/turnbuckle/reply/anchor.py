@@ -7,7 +7,7 @@ anchor
 
 - begins in the middle of a line, behind a word, where no row, item or sentence begins that a text would say
   twice;
-- has a length that is no period of the text: the characters before it and before the cut are not the same;
+- has a length that is not a period of the text: the characters before it and before the cut are not the same;
 - stands only once in the end of the text and does not end as it begins, so that a model which repeats more
   or less than it can be told apart;
 - is short enough to be repeated exactly. It is made longer, up to `LONGEST`, where only that leaves one

@@ -99,7 +99,7 @@ class FaultyJournal(WrappedJournal):
 
 
 def _name(stream: str, item: bytes) -> str:
-    """The name of a fact; of what is no fact, the beginning of its stream's name."""
+    """The name of a fact; of anything else, the beginning of its stream's name."""
     try:
         return type(decode(item)).__name__
     except DecodeError:

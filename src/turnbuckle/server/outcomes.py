@@ -2,7 +2,7 @@
 
 A run has one of four outcomes. Clients of OpenAI's shapes know other words, and fewer of them, so each
 outcome has one row here that says what it is called where. A fifth row is for a model that declined or was
-stopped by a filter: that is no failure of ours, and clients have a word for it. What is not finished also
+stopped by a filter: that is not a failure of ours, and clients have a word for it. What is not finished also
 says so in the text itself, because many clients look at nothing else.
 
 | | chat: finish | plain: HTTP | response: status | its last event | message: stop reason |

@@ -79,7 +79,7 @@ _Block = tuple[str, int, int, int, int]
 
 
 def _text(content: bytes | None) -> str | None:
-    """None, if it is no text."""
+    """None, if it is not text."""
     if content is None:
         return ""
     if b"\0" in content[:_SAMPLE]:

@@ -32,7 +32,7 @@ _NAMED = re.compile(
     # A header that is nothing but a secret, with or without its scheme.
     rf"((?:\b(?:proxy-)?authorization|\bx-(?:goog-)?api-key|\b(?:set-)?cookie){_GUARDED})"
     rf"(?:(?:bearer|basic|token|negotiate)\s+)?{_VALUE}{{6,}}"
-    # A name that often has an ordinary word behind it: only what is no word.
+    # A name that often has an ordinary word behind it: only what is not a word.
     rf"|((?:(?<![A-Za-z0-9])(?:api[_-]?key|access[_-]?key|access[_-]?token|refresh[_-]?token|id[_-]?token|client[_-]?secret|password"
     rf"|passwd|secret[_-]?access[_-]?key|private[_-]?key)|[?&](?:key|token|sig|signature)){_GUARDED})"
     rf"(?={_VALUE}{{0,200}}\d|{_VALUE}{{20}}){_VALUE}{{6,}}",

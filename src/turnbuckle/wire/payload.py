@@ -71,8 +71,8 @@ def reread(decoder: "msgspec.json.Decoder[T]", data: bytes) -> Reread:
 
 
 def read_what_fits(kind: type[T], document: Any) -> tuple[T | None, tuple[tuple[str, Any], ...]]:
-    """A struct from whatever fits its fields, and what did not: paths and values. None if it is no object at
-    all."""
+    """A struct from whatever fits its fields, and what did not: paths and values. None if it is not an
+    object at all."""
     left_out: list[tuple[str, Any]] = []
     found = _fitting(kind, document, "", left_out)
     return found, tuple(left_out)
@@ -111,7 +111,7 @@ def _struct_in(kind: Any) -> tuple[Any, bool]:
 
 
 def is_keepalive(data: bytes) -> bool:
-    """Whether a payload that is no JSON is one of the words by which servers say that they are alive."""
+    """Whether a payload that is not JSON is one of the words by which servers say that they are alive."""
     return data.strip().lower() in _KEEPALIVES
 
 

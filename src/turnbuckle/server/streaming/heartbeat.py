@@ -102,7 +102,7 @@ class WaitingReader:
         return True
 
     async def comment(self) -> None:
-        """Send a sign of life that is no frame."""
+        """Send a sign of life that is not a frame."""
         await self._send({"type": "http.response.body", "body": KEEPALIVE, "more_body": True})
         self.sent = self._loop.time()
 

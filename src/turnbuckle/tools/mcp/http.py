@@ -119,7 +119,7 @@ class HttpLink:
                 raise Unreadable("the name that it gave to the session cannot be sent back")
             self._id = given
         if number is None:
-            return  # nothing was asked, so what it says here is no answer, and may have no end
+            return  # nothing was asked, so what it says here is not an answer, and may have no end
         if answer.content_type != "text/event-stream":
             body = await _limited(answer, LINE_CAP)
             if body.strip():

@@ -309,7 +309,7 @@ def _outcome(context: ToolContext, found: bytes) -> ToolOutcome:
 
 
 def _with_files(result: CallResult, context: ToolContext) -> list[str]:
-    """The lines of a result. What is no text is kept as a file, and named."""
+    """The lines of a result. What is not text is kept as a file, and named."""
     lines = list(result.lines)
     for number, one in enumerate(result.files):
         path = kept_path(context.kept / context.run, f"{context.key}:{number}", "file").with_suffix(".bin")

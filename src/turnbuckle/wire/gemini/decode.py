@@ -170,7 +170,7 @@ class GeminiDecoder:
 
     def _main_candidates(self, candidates: list[Candidate]) -> list[Candidate]:
         """Requests ask for one candidate; of several the first is heard, whatever its number. This wire
-        leaves out a number that is 0; one that is no number is no reason to lose what the candidate says."""
+        leaves out a number that is 0; one that is not a number does not lose what the candidate says."""
         if candidates and self._main is None:
             self._main = whole_number(candidates[0].index) or 0
         return [candidate for candidate in candidates if self._number(candidate) == self._main]
@@ -225,7 +225,7 @@ class GeminiDecoder:
     def _take_call(self, part: GeminiPart, call: dict[str, Any], out: list[Event]) -> None:
         given = word(call.get("id"))
         if call.get("partialArgs") or call.get("willContinue"):
-            # Arguments in pieces come only to who asks for them, and we do not: half a call is no call.
+            # Arguments in pieces come only to who asks for them, and we do not: half a call is not a call.
             self._lose("a call in pieces", _shown(call), out)
             return
         if given and given in self._call_ids:
