@@ -21,6 +21,7 @@ def test_a_break_is_seen_at_a_glance_and_its_run_is_found(visit, serve):
     shown(waste.get_by_role("cell", name="reset"))
     shown(page.get_by_role("region", name="Routes").get_by_role("cell", name="rehearsal"))
     shown(page.get_by_role("region", name="The last 7 days").get_by_role("row"), 2)
+    shown(page.get_by_role("region", name="Servers").get_by_role("row", name="this server"))
     keep_picture(page, "overview")
     assert accessibility_problems(page) == []
     page.set_viewport_size(PHONE)

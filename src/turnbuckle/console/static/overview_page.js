@@ -1,6 +1,7 @@
 /** How the server fares: what runs, what it used, what was wasted and why, how the routes are, and the disk. */
 
 import { el, setText } from "./elements.js";
+import { NodesPart } from "./nodes_part.js";
 import { clock, many, money, size, spaced, span, spentWords, whole } from "./words.js";
 
 const EVERY = 4000; // ms; the numbers of days are asked for seldom
@@ -23,6 +24,7 @@ export class OverviewPage {
     this.routes = el("div");
     this.waste = el("div");
     this.used = el("div");
+    this.nodes = new NodesPart();
     this.problem = el("p.problem", { role: "alert", hidden: true });
     this.since = el("p.muted.small");
     const part = (title, content) => el("section.part", { "aria-label": title }, el("h2", null, title), content);
@@ -31,6 +33,7 @@ export class OverviewPage {
       null,
       this.problem,
       part("Now", this.now),
+      this.nodes.element,
       part("Routes", this.routes),
       part("Waste by day and cause", this.waste),
       part(`The last ${DAYS} days`, this.used),
@@ -53,12 +56,16 @@ export class OverviewPage {
     if (!document.hidden) {
       try {
         const now = performance.now();
-        const overview = await this.shell.api.ask("GET", "/v1/overview");
+        const ask = (path) => this.shell.api.ask("GET", path);
+        const [overview, nodes] = await Promise.all([ask("/v1/overview"), ask("/v1/nodes")]);
         if (now - this.#daysAt > SELDOM) {
           this.#days = (await this.shell.api.ask("GET", `/v1/usage?days=${DAYS}`)).days;
           this.#daysAt = now;
         }
-        if (this.#open) this.#draw(overview);
+        if (this.#open) {
+          this.#draw(overview);
+          this.nodes.draw(nodes.data, this.shell.api.now());
+        }
         this.problem.hidden = true;
       } catch (problem) {
         if (problem.name !== "ApiProblem") throw problem;
