@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from turnbuckle.agent.agent import Agent
+    from turnbuckle.agent.approvals import Allow, Deny
     from turnbuckle.agent.events import Event
     from turnbuckle.agent.result import Result
     from turnbuckle.agent.run_choices import Budget, ResultOf
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "agent.agent": "Agent",
+    "agent.approvals": "Allow Deny",
     "agent.events": "Event",
     "agent.result": "Result",
     "agent.run_choices": "Budget ResultOf",
@@ -82,10 +84,12 @@ _PLACE = {name: place for place, names in _PLACES.items() for name in names.spli
 
 __all__ = [
     "Agent",
+    "Allow",
     "Budget",
     "ClaimLost",
     "ConfigError",
     "CursorGone",
+    "Deny",
     "Event",
     "FilePart",
     "ImagePart",

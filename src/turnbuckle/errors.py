@@ -8,7 +8,8 @@
     │   ├── SessionUnknown
     │   ├── ModelUnknown
     │   ├── ApprovalUnknown
-    │   └── ProcessUnknown
+    │   ├── ProcessUnknown
+    │   └── RuleUnknown
     ├── InvalidValue        what was asked for cannot be; `param` names the field. It is a ValueError, too
     │   ├── BadSessionName
     │   ├── BadKey          an idempotency key that is none
@@ -101,6 +102,12 @@ class ProcessUnknown(NotFound):
     """There is no such background process."""
 
     what = "process"
+
+
+class RuleUnknown(NotFound):
+    """No such rule was given."""
+
+    what = "rule"
 
 
 class InvalidValue(TurnbuckleError, ValueError):

@@ -45,9 +45,10 @@ from turnbuckle.server.api.health import Readiness, health_endpoints
 from turnbuckle.server.api.models_list import model_endpoints
 from turnbuckle.server.api.nodes import NodesApi, node_endpoints
 from turnbuckle.server.api.overview import OverviewApi, RunsNow, overview_endpoints
+from turnbuckle.server.api.rules import RulesApi, rule_endpoints
 from turnbuckle.server.api.runs import RunsApi
 from turnbuckle.server.api.sessions import SessionsApi
-from turnbuckle.server.api.table import api_endpoints
+from turnbuckle.server.api.table import DELETED, api_endpoints
 from turnbuckle.server.api.usage import UsageApi, usage_endpoints
 from turnbuckle.server.faces.chat.handler import Chat
 from turnbuckle.server.faces.messages.handler import MessagesApi
@@ -241,6 +242,7 @@ class _Parts:
                 SessionsApi(sessions),
             ),
             *change_endpoints(ChangesApi(self.services.changes)),
+            *rule_endpoints(RulesApi(self.services.rules), DELETED),
             *archive_endpoints(ArchivesApi(sessions)),
             *usage_endpoints(UsageApi(runs.spending, sessions)),
             *node_endpoints(NodesApi(self._node_list())),

@@ -11,6 +11,8 @@ from support.agents.open_agent import agent, lab_provider, run_scenario
 
 from turnbuckle import (
     Agent,
+    Allow,
+    Deny,
     QuestionAnswered,
     QuestionAsked,
     ToolBegun,
@@ -19,6 +21,7 @@ from turnbuckle import (
     ToolError,
     ToolOutcome,
     ToolPrinted,
+    TurnbuckleError,
     foreign_tool,
     read_text,
     tool,
@@ -137,6 +140,24 @@ def test_a_function_of_the_program_gives_consent_or_not(
     assert (tmp_path / "n.txt").exists() == runs
 
 
+@pytest.mark.requirement("D8", "H10", "H14")
+def test_a_program_allows_for_good_denies_with_words_and_takes_a_rule_away(tmp_path: Path):
+    answers: list[Allow | Deny] = [Allow(always=True), Deny("use another name")]
+
+    async def scenario(opened: Agent):
+        first, second = await opened.run(saves()), await opened.run(saves())
+        [rule] = await opened.rules()
+        await opened.remove_rule(rule.id)
+        with pytest.raises(TurnbuckleError, match="there is no rule"):
+            await opened.remove_rule(rule.id)
+        return rule.text, first.ok and second.ok, (await opened.run(saves())).text
+
+    told = run_scenario(tmp_path, scenario, tools=[save_note], ask=lambda _: answers.pop(0), **ASK)
+    assert told[:2] == ('"save_note:n.txt" = "allow"', True)
+    assert "use another name" in told[2]
+    assert not answers
+
+
 @pytest.mark.requirement("D8")
 def test_a_function_that_fails_has_given_no_consent(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     def ask(question: QuestionAsked) -> bool:
@@ -158,7 +179,7 @@ def test_a_question_that_the_function_leaves_open_can_be_answered_by_anybody_els
             if isinstance(event, QuestionAsked):
                 (waiting,) = await opened.approvals()
                 assert waiting == event
-                with pytest.raises(ValueError, match="True or False"):
+                with pytest.raises(ValueError, match="True, False, Allow"):
                     await opened.answer(event, "yes")
                 assert await opened.answer(event, True, by="anna")
                 assert not await opened.answer(event, False)

@@ -165,9 +165,9 @@ def test_a_run_without_a_session_leaves_nothing_behind_once_all_that_stood_on_it
             running = await runs.begin(new_run(session=SessionId("s"), user="ann"))
             await running.outcome()
             made.append(running.run)
-        whole = await runs.history(SessionId("s"))
+        whole = (await runs.conversations.until(made[2], SessionId("s"))).messages
         assert await sessions.delete_run(made[1])
-        left = await runs.history(SessionId("s"))
+        left = (await runs.conversations.until(made[2], SessionId("s"))).messages
         assert len(left) < len(whole)
         assert left[0] == whole[0]
         for run in (made[0], made[2]):

@@ -241,7 +241,8 @@ def look_at_runs(visit, things, run):
         for path in ("approvals", "drafts", "ledger"):
             visit("GET", f"/v1/runs/{{run}}/{path}", run=name)
         for approval in visit("GET", "/v1/runs/{run}/approvals", run=name)["data"]:
-            decision = "answer" if approval["kind"] == "question" else "allow"
+            yes = "allow_always" if approval["always"] else "allow"
+            decision = "answer" if approval["kind"] == "question" else yes
             visit(
                 "POST",
                 "/v1/runs/{run}/approvals/{approval}",
@@ -276,6 +277,8 @@ def look_at_sessions(visit, things, session):
     visit("GET", "/v1/sessions/{session}/context", session=session)
     visit("GET", "/v1/sessions/{session}/usage", session=session)
     visit("GET", "/v1/usage")
+    for rule in visit("GET", "/v1/rules")["data"]:
+        visit("DELETE", "/v1/rules/{rule}", rule=rule["id"])
     visit("GET", "/v1/nodes")
     visit("GET", "/v1/overview")
     for path in ("retry", "stop", "undo", "compact", "undo_compaction", "new", "reset", "stop"):

@@ -6,6 +6,7 @@ import itertools
 from typing import Any, get_args
 
 import pytest
+from msgspec.structs import replace
 
 from turnbuckle.runtime.consent_book import ConsentBook
 from turnbuckle.tools.builtin import BUILT_IN
@@ -128,10 +129,9 @@ def test_what_the_settings_deny_is_denied_whatever_a_person_once_allowed_for_goo
     call = CALLS["command"]
     book = ConsentBook()
     allowed = rules_for_good(policy({"shell": "ask"}, ask_first=False, versioned=False), *call)
-    asyncio.run(book.add(allowed))
-    assert (
-        judge(book.within(policy({"shell": "ask"}, ask_first=False, versioned=False)), *call).rule == "allow"
-    )
+    asyncio.run(book.add("local", allowed))
+    asking = policy({"shell": "ask"}, ask_first=False, versioned=False)
+    assert judge(replace(asking, allowed=book.of("local")), *call).rule == "allow"
     denying = policy({denied: "deny"}, ask_first=False, versioned=False)
-    assert judge(book.within(denying), *call).rule == "deny"
+    assert judge(replace(denying, allowed=book.of("local")), *call).rule == "deny"
     assert judge(denying, *call, allowed).rule == "deny"

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
-from turnbuckle.agent.approvals import Ask
+from turnbuckle.agent.approvals import Ask, Given
 from turnbuckle.agent.config import USUAL, loaded_for
 from turnbuckle.agent.events import Cursor, Event, read_cursor
 from turnbuckle.agent.loop_thread import LoopThread, call_in
@@ -33,6 +33,8 @@ from turnbuckle.narrate.told import QuestionAsked
 from turnbuckle.observe.run_observer import RunObserver
 from turnbuckle.observe.traces import Traces
 from turnbuckle.runtime.context import opening, task_message
+from turnbuckle.service.owners import LOCAL
+from turnbuckle.service.rules import RuleView
 from turnbuckle.tools.model_types import TypeMisfit
 from turnbuckle.tools.modules import registry_of
 from turnbuckle.tools.spec import Tool
@@ -348,10 +350,19 @@ class Agent:
         """What waits for a person, in any run that is driven here."""
         return await self._here().questions()
 
-    async def answer(self, asked: QuestionAsked, answer: bool | str, by: str = "user") -> bool:
-        """Answer what a run asks: True or False to a call that needs consent, a text to a question. The first
-        answer counts, and is stored; False if nobody waits for this one any more."""
+    async def answer(self, asked: QuestionAsked, answer: Given, by: str = "user") -> bool:
+        """Answer what a run asks: True or False to a call that needs consent, a text to a question.
+        `Allow(always=True)` keeps the rules that the question names, `Deny("…")` has words for the model. The
+        first answer counts, and is stored; False if nobody waits for this one any more."""
         return await self._here().answer(asked, answer, by)
+
+    async def rules(self) -> tuple[RuleView, ...]:
+        """What was always allowed, here or by the command line on the same data folder."""
+        return tuple(self._here().rules.list(LOCAL))
+
+    async def remove_rule(self, rule: str) -> None:
+        """Take one of them away by its id: the next such call is asked about. Raises NotFound."""
+        await self._here().rules.remove(rule, LOCAL)
 
     # Without an event loop
 

@@ -1,15 +1,18 @@
 """Questions of runs, put to a function of the program: one at a time, and taken back when somebody else
 answers.
 
-The function gets the stored question and gives `True` or `False` for an approval, a text for a question, and
-None if it has no answer; then the question stays open for others until its time is over. A plain function
-works in a thread of its own, so it may wait for a person. One that fails has not given consent.
+The function gets the stored question. For an approval it gives `True` or `False`, or `Allow` or `Deny`, which
+can say more; for a question a text; and None if it has no answer: then the question stays open for others
+until its time is over. A plain function works in a thread of its own, so it may wait for a person. One that
+fails has not given consent.
 """
 
 import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
 
 from turnbuckle.journal.port import Reader
 from turnbuckle.journal.tail import tail
@@ -19,7 +22,22 @@ from turnbuckle.runtime.running import Running
 from turnbuckle.tools.threads import in_thread
 from turnbuckle.turn import facts
 
-Answer = bool | str | None
+
+class Allow(Struct, frozen=True):
+    """Yes. `always`: the rules that the question names in `always` are kept, and such calls are not asked
+    about again. If it names none, no rule can allow it, and this is a yes to the one call."""
+
+    always: bool = False
+
+
+class Deny(Struct, frozen=True):
+    """No, with words for the model."""
+
+    why: str = ""
+
+
+Given = bool | str | Allow | Deny
+Answer = Given | None
 Ask = Callable[[QuestionAsked], Answer | Awaitable[Answer]]
 BY = "program"
 
@@ -92,12 +110,18 @@ class Asker:
             return False
 
 
-async def give(running: Running, is_question: bool, approval: str, answer: bool | str, by: str) -> bool:
+async def give(running: Running, is_question: bool, approval: str, answer: Given, by: str) -> bool:
     """Store an answer. False if nobody waits for it any more. Raises ValueError for one that does not fit."""
-    if is_question and answer is True:
-        raise ValueError("this is a question: answer it with a text, or with False not to answer")
-    if not is_question and isinstance(answer, str):
-        raise ValueError("this asks for consent: answer it with True or False")
-    if isinstance(answer, str):
-        return await running.answer(approval, "answered", by, answer)
-    return await running.answer(approval, "allowed" if answer else "denied", by)
+    match answer:
+        case True | Allow() if is_question:
+            raise ValueError("this is a question: answer it with a text, or with False not to answer")
+        case str() if not is_question:
+            raise ValueError("this asks for consent: answer it with True, False, Allow(…) or Deny(…)")
+        case str(text):
+            return await running.answer(approval, "answered", by, text)
+        case Deny(why):
+            return await running.answer(approval, "denied", by, why)
+        case Allow(always):
+            return await running.answer(approval, "allowed", by, always=always)
+        case _:
+            return await running.answer(approval, "allowed" if answer else "denied", by)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from turnbuckle.agent.approvals import Ask, Asker, give
+from turnbuckle.agent.approvals import Ask, Asker, Given, give
 from turnbuckle.agent.events import Cursor, Event, EventRenderer
 from turnbuckle.agent.result import Result, result_of
 from turnbuckle.app import App, services_of
@@ -91,6 +91,7 @@ class AgentRuns:
         every run that is no longer driven here. `deps` keeps what is handed to tools."""
         services = services_of(opened)
         self.runs, self.sessions, self._lifecycle = services.runs, services.sessions, services.lifecycle
+        self.rules = services.rules
         self._opened = opened
         self._first = first
         self._gone = gone
@@ -260,7 +261,7 @@ class AgentRuns:
                         found.append(event)
         return tuple(found)
 
-    async def answer(self, question: QuestionAsked, answer: bool | str, by: str) -> bool:
+    async def answer(self, question: QuestionAsked, answer: Given, by: str) -> bool:
         running = self.runs.live(RunId(question.run))
         if running is None:
             return False

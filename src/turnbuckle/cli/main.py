@@ -35,6 +35,7 @@ app.command(
     "turnbuckle.cli.drafts:app", name="drafts", help="What is kept of calls that were cut: list, show, save."
 )
 app.command("turnbuckle.cli.processes:app", name="processes", help="What runs in the background: list, stop.")
+app.command("turnbuckle.cli.rules:app", name="rules", help='What "always" has allowed: list, remove.')
 app.command(
     "turnbuckle.cli.init.command:app",
     name="init",

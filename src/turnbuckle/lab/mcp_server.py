@@ -75,7 +75,7 @@ class McpDouble:
         tools = [
             {
                 "name": name[3:],
-                "description": f"Does {name[3:]}.",
+                "description": f"Does {name[3:]}{' otherwise' if self.start == 'reworded' else ''}.",
                 "inputSchema": _SCHEMA,
                 "annotations": _HINTS.get(name[3:]),
             }

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from turnbuckle.journal.port import Conflict, Fenced, IndexUpdate, StorageFull
 from turnbuckle.reply.free_text import FreeTextCalls
 from turnbuckle.runtime.environment import Environment
+from turnbuckle.runtime.foreign_tools import ForeignTools
 from turnbuckle.runtime.halt import Halt, Stop
 from turnbuckle.runtime.history_book import HistoryBook
 from turnbuckle.runtime.log import RunLog
@@ -29,7 +30,6 @@ from turnbuckle.runtime.tool_work import (
     Either,
     Teller,
     outcome_of,
-    ready_unless_stopped,
     settled,
     store_left,
 )
@@ -99,6 +99,7 @@ class Driver:
         self._log = log
         self._model = model
         self._tools = tools
+        self._foreign = ForeignTools(tools, log.fold, self.stop)
         self._wall = environment.wall
         self._sleep = environment.sleep
         self._sending = Sending(histories)
@@ -147,6 +148,7 @@ class Driver:
         watch = self._stopping = asyncio.create_task(self._watch_for_stop())
         try:
             while self.turn.phase != "ended":
+                await self._foreign.before_judging()
                 due = self._log.fold.due()
                 if not due:
                     raise RuntimeError(f"nothing is due in the phase {self.turn.phase}")
@@ -317,8 +319,7 @@ class Driver:
             await self._wait_unless_stopped(ask.after)
         if await self._stop_is_noted():
             return
-        if self._policy.foreign:
-            await ready_unless_stopped(self._tools, self.stop)
+        await self._foreign.ready()
         route = self._policy.route(self._usable(ask.route))
         size = await self._room.size(self.turn, self._policy, route, ask, self._tools.specs())
         if isinstance(size.first, Folding):

@@ -19,8 +19,12 @@ class Running:
     """A run that this process drives. It stays the same through all of its lives: when its driver came to a
     halt, another one goes on."""
 
-    def __init__(self, run: RunId, log: RunLog, driver: Driver, allowed: ConsentBook) -> None:
+    def __init__(
+        self, run: RunId, log: RunLog, driver: Driver, allowed: ConsentBook, user: str | None = None
+    ) -> None:
         self.run = run
+        self.user = user
+        """Whose it is; None if that is not known yet."""
         self.log = log
         self.leaving = ""
         """Why it is let go of, if it is."""
@@ -52,11 +56,15 @@ class Running:
         self, approval: str, verdict: PersonsAnswer, by: str, text: str = "", *, always: bool = False
     ) -> bool:
         """Give a person's answer to what the run has asked. False if nobody waits for it. `always`: the rules
-        that the question came with hold from here on, in every run."""
+        that the question came with hold from here on, in every run of its owner."""
+        # Whoever brought the answer may go away meanwhile: the rule was given all the same.
+        return await asyncio.shield(asyncio.ensure_future(self._answer(approval, verdict, by, text, always)))
+
+    async def _answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str, always: bool) -> bool:
         if not await self._driver.answer(approval, verdict, by, text, always):
             return False
-        if always:
-            await self._allowed.add(self.turn.rules)
+        if always and self.user is not None:
+            await self._allowed.add(self.user, self.turn.rules)
         return True
 
     async def steer(self, message: str, messages: tuple[Message, ...], origin: Origin) -> bool:

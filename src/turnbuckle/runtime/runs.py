@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import msgspec
 from msgspec import Struct, field
@@ -179,7 +180,8 @@ class Runs:
 
     @property
     def policy(self) -> Policy:
-        return self.rules.allowed.within(self.rules.policy)
+        """The rules of every run, without what its owner has allowed for good."""
+        return self.rules.policy
 
     async def start(self, task: str, session: SessionId | None = None) -> Running:
         """Begin a run, in a session that goes on or in a new one."""
@@ -212,7 +214,7 @@ class Runs:
             base.drafted,
             base.told_by,
         )
-        running = self._running(claim)
+        running = self._running(claim, new.user)
         running.log.fold.base = Base(base.messages, base.compaction, base.measure)
         async with self._let_go_of_on_error(claim):
             if claim.head:
@@ -288,9 +290,10 @@ class Runs:
             if not await self._journal.head(run):
                 raise RunUnknown(f"there is no run {run}")
             claim = await self._claim(run)
+            user = await self._user_of(run)
         except StorageError as error:
             return self._driven(self._running(Claim(run, self.environment.owner, -1, 0)), None, error)
-        running = self._running(claim)
+        running = self._running(claim, user)
         try:
             await running.driver.take_up(claim.epoch)
         except Exception as error:
@@ -322,13 +325,6 @@ class Runs:
         rows = await self._journal.streams(StreamQuery(kind=KIND), limit=1)
         return rows[0] if rows else None
 
-    async def history(self, session: SessionId) -> tuple[Message, ...]:
-        """All that was said in a session, as its last run left it."""
-        last = await self._last_of(session)
-        return (
-            self.rules.opening if last is None else (await self.conversations.until(last, session)).messages
-        )
-
     async def _last_of(self, session: SessionId) -> RunId | None:
         rows = await self._journal.streams(StreamQuery(kind=KIND, parent=session), limit=1)
         return RunId(rows[0].name) if rows else None
@@ -339,8 +335,14 @@ class Runs:
             raise RunHeld(f"{claim.by} drives the run {run} at this moment")
         return claim
 
-    def _parts(self, claim: Claim) -> tuple[RunLog, Driver]:
+    async def _user_of(self, run: RunId) -> str | None:
+        rows = await self._journal.streams(StreamQuery(kind=KIND, name=run), limit=1)
+        return rows[0].user if rows else None
+
+    def _parts(self, claim: Claim, user: str | None) -> tuple[RunLog, Driver]:
         fold = TurnFold(self.policy, sending=True)
+        if user is not None:
+            fold.given = partial(self.rules.allowed.of, user)
         elapsed = self.environment.elapsed
         before = self.conversations.before
         log = RunLog(self._journal, claim, fold, self._watch, elapsed=elapsed, base_of=before)
@@ -349,8 +351,8 @@ class Runs:
         books = (self._ways, self.windows, self._histories, self.rules.prices)
         return log, Driver(log, self._model, tools, self.environment, *books)
 
-    def _running(self, claim: Claim) -> Running:
-        return Running(RunId(claim.stream), *self._parts(claim), self.rules.allowed)
+    def _running(self, claim: Claim, user: str | None = None) -> Running:
+        return Running(RunId(claim.stream), *self._parts(claim, user), self.rules.allowed, user)
 
     @contextlib.asynccontextmanager
     async def _let_go_of_on_error(self, claim: Claim) -> AsyncIterator[None]:
@@ -398,7 +400,10 @@ class Runs:
                 await self._sleep(pause(tries))
             tries += 1
             claim = await self._claim_back(running.run, error)
-            running.live_again(*self._parts(claim))
+            if running.user is None:
+                with contextlib.suppress(JournalError):  # then its people are asked about everything
+                    running.user = await self._user_of(running.run)
+            running.live_again(*self._parts(claim, running.user))
             running.log.sleep = self._sleep
             if failures >= MOST_FAILURES:
                 return await self._end_with_words(running, claim, error)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from turnbuckle.journal.port import JournalError
 from turnbuckle.runtime.log import RunLog
-from turnbuckle.runtime.ports import Sleep, Tools, Wall
+from turnbuckle.runtime.ports import Sleep, Wall
 from turnbuckle.turn.facts import ToolFinished, ToolSaid
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.file_change import FileChange
@@ -48,20 +48,6 @@ class Either:
             for wait in waits:
                 wait.cancel()
         return True
-
-
-async def ready_unless_stopped(tools: Tools, stop: StopSignal) -> None:
-    """Wait for servers of tools that are just starting."""
-    ready = asyncio.ensure_future(tools.ready())
-    stopping = asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait((ready, stopping), return_when=asyncio.FIRST_COMPLETED)
-        if ready.done():
-            ready.result()
-    finally:
-        for task in (ready, stopping):
-            task.cancel()
-        await asyncio.gather(ready, stopping, return_exceptions=True)
 
 
 async def outcome_of(

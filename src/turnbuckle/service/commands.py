@@ -7,7 +7,7 @@ like any other. It is kept under another kind than runs are, and no model is eve
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnbuckle.errors import SessionBusy
+from turnbuckle.errors import RuleUnknown, SessionBusy
 from turnbuckle.journal.port import StreamQuery
 from turnbuckle.runtime.held_session import KIND
 from turnbuckle.runtime.runs import NewRun
@@ -16,12 +16,14 @@ from turnbuckle.runtime.session_messages import Accepted, IncomingMessage
 from turnbuckle.runtime.session_worker import SessionWorker
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.service.owners import public_session
+from turnbuckle.service.rules import RuleService
 from turnbuckle.service.spending import SpendingService
 from turnbuckle.service.tool_list import tools_text
 from turnbuckle.session.commands import (
     Command,
     help_text,
     interrupted_text,
+    rule_to_remove,
     status_text,
     stopped_text,
     words_behind,
@@ -80,13 +82,27 @@ class Commands:
             case "sessions":
                 return CommandReply(await self._listed(new.user))
             case "tools":
-                return CommandReply(tools_text(for_options(self._sessions.runs.policy, new.options)))
+                runs = self._sessions.runs
+                policy = replace(runs.policy, allowed=runs.rules.allowed.of(new.user))
+                return CommandReply(tools_text(for_options(policy, new.options)))
+            case "rules":
+                return CommandReply(await self._rules_text(rule_to_remove(new.words), new.user))
             case "cost":
                 return CommandReply(await self._spending.words(session, new.user))
             case _:
                 return await self._manager.with_worker(
                     session, new.user, lambda worker: self._in(worker, command, new, said)
                 )
+
+    async def _rules_text(self, rule: str, user: str) -> str:
+        rules = RuleService(self._sessions.runs.rules.allowed)
+        if not rule:
+            return rules.words(user)
+        try:
+            gone = await rules.remove(rule, user)
+        except RuleUnknown as error:
+            return f"{error}. /rules lists them."
+        return f"Removed: {gone.text}. The next such call is asked about."
 
     async def _in(
         self, worker: SessionWorker, command: Command, new: NewRun, said: IncomingMessage

@@ -13,6 +13,7 @@ from turnbuckle.service.anywhere import NodeDesk
 from turnbuckle.service.changes import ChangeService, Files
 from turnbuckle.service.lifecycle import Lifecycle
 from turnbuckle.service.limits import NO_LIMIT, Slots
+from turnbuckle.service.rules import RuleService
 from turnbuckle.service.runs import RunService
 from turnbuckle.service.sessions import SessionService
 from turnbuckle.service.spending import SpendingService
@@ -29,6 +30,7 @@ class Services(Struct, frozen=True):
     lifecycle: Lifecycle
     stores: Stores
     changes: ChangeService
+    rules: RuleService
 
 
 def make_services(
@@ -56,4 +58,6 @@ def make_services(
     if desk is not None:
         desk.serve(service, sessions)
     changes = ChangeService(stores, service, files)
-    return Services(service, sessions, Lifecycle(stores, service), stores, changes)
+    return Services(
+        service, sessions, Lifecycle(stores, service), stores, changes, RuleService(runs.rules.allowed)
+    )

@@ -1,10 +1,11 @@
 """What people type to the session itself instead of to the model: one word behind a slash, alone in its
-message. Only `/compact` takes words behind it.
+message. Only `/compact` and `/rules remove` take more behind it.
 
 Anything else that begins with a slash is for the model: a path, a regular expression, a command that we do
 not know.
 """
 
+import re
 from typing import Literal
 
 from turnbuckle.session.facts import FreshWhy
@@ -23,6 +24,7 @@ Command = Literal[
     "status",
     "cost",
     "tools",
+    "rules",
     "sessions",
     "help",
 ]
@@ -40,9 +42,13 @@ HELP: dict[Command, str] = {
     "status": "what runs, what waits, and how full the model's window is",
     "cost": "tokens and money of the last run, this session and today",
     "tools": "what the agent may use, and what of it asks first",
+    "rules": "what you have always allowed; /rules remove ID takes one away",
     "sessions": "list the sessions",
     "help": "this list",
 }
+
+
+_REMOVE_RULE = re.compile(r"/rules\s+remove\s+(\S+)")
 
 
 def parse(text: str) -> Command | None:
@@ -50,7 +56,15 @@ def parse(text: str) -> Command | None:
     word = text.strip().lower()
     if word.startswith("/compact "):
         return "compact"
+    if _REMOVE_RULE.fullmatch(word):
+        return "rules"
     return next((name for name in HELP if word == f"/{name}"), None)
+
+
+def rule_to_remove(text: str) -> str:
+    """The id behind `/rules remove`; empty for `/rules` alone."""
+    found = _REMOVE_RULE.fullmatch(text.strip().lower())
+    return "" if found is None else found[1]
 
 
 def words_behind(text: str) -> str:

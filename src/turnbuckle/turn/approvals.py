@@ -25,6 +25,9 @@ from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus
 NOBODY_CONSENTS = "This needs the consent of a person, and there is nobody to ask."
 DECIDE = "Decide yourself, and say what you assumed."
 NOBODY_ANSWERS = f"There is nobody to ask in this run. {DECIDE}"
+CHANGED = "it was always allowed, but its description or its arguments have changed since"
+LONGEST_PATTERN = 2_000
+"""Nobody reads a rule that is longer."""
 _QUESTION = "question"
 
 
@@ -84,9 +87,20 @@ def _judged(
     otherwise: Judgement,
 ) -> Judgement:
     found = _fitting(policy.consent, name, arguments, facts)
+    given = (*policy.allowed, *more)
     if found is None or found.rule != "deny":  # what the settings deny, no yes for good allows
-        found = _fitting((*policy.consent, *policy.allowed, *more), name, arguments, facts)
-    return otherwise if found is None else Judgement(found.rule, f"the rule {rule_text(found)}")
+        stand = tuple(rule for rule in given if _stands(policy, name, rule))
+        found = _fitting((*policy.consent, *stand), name, arguments, facts)
+    if found is not None:
+        return Judgement(found.rule, f"the rule {rule_text(found)}")
+    once = _fitting(given, name, arguments, facts)
+    return otherwise if once is None else Judgement(otherwise.rule, CHANGED)
+
+
+def _stands(policy: Policy, name: str, rule: ConsentRule) -> bool:
+    """Whether a yes for good still counts. One for a tool of somebody else's server counts for the tool that
+    the person saw: if it describes itself otherwise now, it may be another one."""
+    return not name.startswith(policy.foreign) or (bool(rule.mark) and rule.mark == policy.marks.get(name))
 
 
 def _fitting(
@@ -107,13 +121,14 @@ def rules_for_good(
     text = (
         subject_of(value, facts.subject, is_command=facts.is_command).text if isinstance(value, str) else ""
     )
-    patterns = [_literal(text)] if text else []
+    patterns = [_literal(text)] if text and len(text) <= LONGEST_PATTERN else []
     if facts.kind == "write" and _fitting(policy.consent, name, arguments, facts) is None:
         patterns.insert(0, "")  # whoever allows one change for good means the tool, if no rule was about it
     elif not facts.subject:
         patterns = [""]
     for pattern in patterns:
-        rules = tuple(ConsentRule(one, "allow", pattern) for one in (name, wider) if one)
+        mark = policy.marks.get(name, "")
+        rules = tuple(ConsentRule(one, "allow", pattern, mark) for one in (name, wider) if one)
         if judge(policy, name, arguments, (*more, *rules)).rule == "allow":
             return rules
     return ()

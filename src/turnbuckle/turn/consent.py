@@ -42,13 +42,15 @@ _BETWEEN = re.compile(r"[;&|<>`\n\r(){}]")
 _SITE = re.compile(r"\s*[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#]*")
 
 
-class ConsentRule(Struct, frozen=True):
+class ConsentRule(Struct, frozen=True, omit_defaults=True):
     """One rule. An empty pattern fits every call of the tool. A star in the tool stands for any letters, so
     `*` fits every tool, and `mcp__notes__*` all of one server."""
 
     tool: str
     rule: Rule
     pattern: str = ""
+    mark: str = ""
+    """What a tool of somebody else's server said of itself when the rule was given, as a hash."""
 
     def fits(self, name: str, subject: "Subject") -> bool:
         if self.tool != name and not ("*" in self.tool and fnmatchcase(name, self.tool)):

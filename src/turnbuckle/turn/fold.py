@@ -1,6 +1,6 @@
 """Facts to a turn, live and in replay alike: one fold, so that a run that comes back is the run that went."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -9,6 +9,7 @@ from turnbuckle.reply.accumulate import Accumulator
 from turnbuckle.turn.base import NO_BASE, Base, joined
 from turnbuckle.turn.budget import worked_on
 from turnbuckle.turn.commands import Command
+from turnbuckle.turn.consent import ConsentRule
 from turnbuckle.turn.facts import Fact, ModelAsked, RunStarted, Streamed
 from turnbuckle.turn.machine import AttemptOver, Input, apply, pending
 from turnbuckle.turn.policy import Policy, for_options
@@ -30,6 +31,8 @@ class TurnFold:
         """What the run stands on, for whoever needs the whole history. Known before its first fact is taken;
         without it the turn's messages are the run's own, and all else is the same."""
         self.policy = policy
+        self.given: Callable[[], tuple[ConsentRule, ...]] | None = None
+        """What people have allowed for good, as it is at this moment."""
         self._sending = sending
         self._reply = Accumulator()
         self._worked = 0.0
@@ -81,4 +84,6 @@ class TurnFold:
         return self._worked
 
     def due(self) -> tuple[Command, ...]:
+        if self.given is not None and self.turn.calls and (given := self.given()) is not self.policy.allowed:
+            self.policy = replace(self.policy, allowed=given)
         return pending(self.turn, self.policy)

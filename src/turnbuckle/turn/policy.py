@@ -140,6 +140,8 @@ class Policy(Struct, frozen=True):
     foreign: tuple[str, ...] = ()
     """How the names of tools begin that servers of others offer. Which there are is known only while they
     run."""
+    marks: dict[str, str] = {}
+    """What each of those tools says of itself at present, as a hash."""
 
     def route(self, name: RouteName) -> RouteFacts:
         return next((route for route in self.routes if route.name == name), self.routes[0])

@@ -114,3 +114,53 @@ def test_the_model_is_told_in_its_next_turn_that_the_user_has_undone_its_work(tm
         return str(live.lab.requests[-1].body["messages"])
 
     assert "undone your changes to a.txt" in run_scenario(scenario, tmp_path, writer)
+
+
+def lister(request: LabRequest) -> Iterable[ScriptItem]:
+    """Runs the same command in every run."""
+    if results_brought(request):
+        return (Say("Done."), Finish())
+    return (Call("shell", {"command": "echo hello"}), Finish())
+
+
+@pytest.mark.requirement("H10", "F9")
+def test_what_one_owner_always_allows_is_asked_of_every_other_and_again_once_it_is_taken_away(tmp_path: Path):
+    async def scenario(live: LiveServer) -> None:
+        ann, bob = live.owner("ann"), live.owner("bob")
+
+        async def asks(who: ApiClient) -> bool:
+            """Whether a run waits for consent; if it does, it gets a no."""
+            run = await who.begin("list", ask_first=True)
+            async with who.listen(f"/v1/runs/{run}/events?told=true") as reader:
+                await reader.until(
+                    lambda body: b"event: approval_asked" in body or b"event: run_ended" in body
+                )
+            found = (await who.get(f"/v1/runs/{run}/approvals")).json["data"]
+            for one in found:
+                await answer(who, one, "deny")
+            await who.ended(run)
+            return bool(found)
+
+        async def says(who: ApiClient, words: str) -> str:
+            body = {"model": "agent", "messages": [{"role": "user", "content": words}]}
+            told = await who.post("/v1/chat/completions", body, x_turnbuckle_session="s")
+            return str(told.json["choices"][0]["message"]["content"])
+
+        run = await ann.begin("list", ask_first=True)
+        await answer(ann, await asked(ann, run), "allow_always")
+        await ann.ended(run)
+        [rule] = (await ann.get("/v1/rules")).json["data"]
+        assert (rule["text"], rule["owner"]) == ('"shell:echo hello" = "allow"', "ann")
+        assert not await asks(ann)
+        assert await asks(bob)
+        assert (await bob.get("/v1/rules")).json["data"] == []
+        gone = await bob.ask("DELETE", f"/v1/rules/{rule['id']}")
+        assert (gone.status, gone.json["error"]["code"]) == (404, "rule_not_found")
+        assert not await asks(ann)
+        # In a chat it is a command, on every surface.
+        assert rule["text"] in await says(ann, "/rules")
+        assert "Removed" in await says(ann, f"/rules remove {rule['id']}")
+        assert (await ann.ask("DELETE", f"/v1/rules/{rule['id']}")).status == 404
+        assert await asks(ann)
+
+    run_scenario(scenario, tmp_path, lister)

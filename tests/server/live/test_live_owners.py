@@ -25,6 +25,8 @@ def household(request: LabRequest) -> Iterable[ScriptItem]:
     match str(task[0]).split()[0]:
         case "consent":
             return (Call("shell", {"command": f"echo {SECRET}"}), Finish())
+        case "rule" if not results_brought(request):
+            return (Call("shell", {"command": f"echo {SECRET}"}), Finish())
         case "process" if not results_brought(request):
             return (Call("shell", {"command": f"echo {SECRET}; exec sleep 30", "background": True}), Finish())
         case "draft" if len(task) > 1:
@@ -58,6 +60,13 @@ async def furnish(owner: ApiClient) -> dict[str, str]:
     await owner.post(f"/v1/runs/{leaving}/approvals/{consent['id']}", {"decision": "allow"})
     await owner.ended(leaving)
     process = (await owner.get("/v1/processes")).json["data"][0]
+    allowing = await owner.begin("rule")
+    async with owner.listen(f"/v1/runs/{allowing}/events") as reader:
+        await reader.until(b"event: approval_asked")
+    [consent] = (await owner.get(f"/v1/runs/{allowing}/approvals")).json["data"]
+    await owner.post(f"/v1/runs/{allowing}/approvals/{consent['id']}", {"decision": "allow_always"})
+    await owner.ended(allowing)
+    [rule] = (await owner.get("/v1/rules")).json["data"]
     response = (await owner.post("/v1/responses", {"model": "agent", "input": "hello"})).json
     conversation = (await owner.post("/v1/conversations")).json
     return {
@@ -67,6 +76,7 @@ async def furnish(owner: ApiClient) -> dict[str, str]:
         "draft": draft["id"],
         "session": "table",
         "process": process["id"],
+        "rule": rule["id"],
         "response": response["id"],
         "conversation": conversation["id"],
         "model": "lab",
@@ -161,6 +171,7 @@ def test_lists_and_searches_hold_only_ones_own(tmp_path: Path):
             "/v1/runs",
             "/v1/sessions",
             "/v1/approvals",
+            "/v1/rules",
             f"/v1/sessions?q={SECRET}",
             "/v1/runs?session=table",
         )
@@ -168,7 +179,7 @@ def test_lists_and_searches_hold_only_ones_own(tmp_path: Path):
 
     of_ann, of_bob = run_scenario(scenario, tmp_path, household, tools=ASK)
     assert all(of_ann)
-    assert of_bob == [[]] * 5
+    assert of_bob == [[]] * 6
 
 
 @pytest.mark.requirement("F9", "F4", "F11")

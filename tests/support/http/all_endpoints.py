@@ -17,9 +17,10 @@ from turnbuckle.server.api.health import Readiness, health_endpoints
 from turnbuckle.server.api.models_list import model_endpoints
 from turnbuckle.server.api.nodes import NodesApi, node_endpoints
 from turnbuckle.server.api.overview import OverviewApi, overview_endpoints
+from turnbuckle.server.api.rules import RulesApi, rule_endpoints
 from turnbuckle.server.api.runs import RunsApi
 from turnbuckle.server.api.sessions import SessionsApi
-from turnbuckle.server.api.table import api_endpoints
+from turnbuckle.server.api.table import DELETED, api_endpoints
 from turnbuckle.server.api.usage import UsageApi, usage_endpoints
 from turnbuckle.server.faces.chat.handler import Chat
 from turnbuckle.server.faces.messages.handler import MessagesApi
@@ -44,6 +45,7 @@ def all_endpoints() -> tuple[Endpoint, ...]:
     rows = (
         *api_endpoints(*apis),
         *change_endpoints(ChangesApi(_nobody)),
+        *rule_endpoints(RulesApi(_nobody), DELETED),
         *archive_endpoints(ArchivesApi(_nobody)),
         *usage_endpoints(UsageApi(_nobody, _nobody)),
         *node_endpoints(NodesApi(_nobody)),

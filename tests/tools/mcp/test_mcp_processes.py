@@ -17,7 +17,7 @@ from support.processes.served_folder import until
 from support.tools.mcp import PROGRAM
 from support.tools.sandbox_attack import MECHANISMS, SECRET, Attack, tools_for
 
-from turnbuckle import Agent, QuestionAsked
+from turnbuckle import Agent, Allow, QuestionAsked
 from turnbuckle.app import own_files, sandbox_of
 from turnbuckle.call.clock import SystemClock
 from turnbuckle.cli.doctor.setup import check_mcp
@@ -33,6 +33,7 @@ from turnbuckle.tools.sandbox.choose import SandboxRules, choose
 from turnbuckle.tools.sandbox.files import visible
 from turnbuckle.tools.sandbox.port import NoSandbox, Sandbox
 from turnbuckle.trust import is_data_ours
+from turnbuckle.turn.approvals import CHANGED
 from turnbuckle.vocab.tooling import ToolOutcome
 
 pytestmark = [pytest.mark.process, pytest.mark.requirement("M1", "R7")]
@@ -212,6 +213,30 @@ def test_a_person_is_asked_before_a_server_is_used_whatever_it_says_of_itself(tm
     result = in_a_run(tmp_path, written(tmp_path), lambda agent: agent.run(call), ask=ask)
     assert [(one.tool, one.arguments) for one in questions] == [("mcp__notes__look", {"text": "hello there"})]
     assert ("seen hello there" in result.text) == answer
+    wait_until_gone(str(tmp_path / "workspace/lives"))
+
+
+@pytest.mark.requirement("H10")
+def test_a_tool_that_is_always_allowed_is_asked_about_again_once_it_describes_itself_otherwise(
+    tmp_path: Path,
+):
+    questions: list[QuestionAsked] = []
+
+    def ask(question: QuestionAsked) -> Allow:
+        questions.append(question)
+        return Allow(always=True)
+
+    async def twice(agent: Agent) -> None:
+        for _ in range(2):
+            assert "hello there" in (await agent.run(CALL)).text
+
+    file = written(tmp_path)
+    in_a_run(tmp_path, file, twice, ask=ask)
+    assert [one.always for one in questions] == [('"mcp__notes__echo" = "allow"',)]
+    (tmp_path / "workspace/lives").unlink()  # a file that a server is started with is read-only to it
+    file.write_text(file.read_text().replace('"well"', '"reworded"'))
+    in_a_run(tmp_path, file, twice, ask=ask)
+    assert [one.why for one in questions[1:]] == [CHANGED]
     wait_until_gone(str(tmp_path / "workspace/lives"))
 
 

@@ -39,6 +39,7 @@ MODES = ("queue", "steer", "interrupt", "refuse")
 _ABOUT: dict[Word, tuple[str, str]] = {
     **{name: ("", about) for name, about in OF_SESSION.items()},
     "compact": ("[WORDS]", "make what the model is told smaller; the words say what to keep"),
+    "rules": ("[remove ID]", "what you have always allowed, or take one of it away"),
     "sessions": ("[WORDS]", "list the sessions, or those in which the words stand"),
     "session": ("NAME", "go on in another session, or begin it"),
     "runs": ("", "what was run in this session"),
@@ -127,9 +128,15 @@ def _checked(word: Word, rest: str) -> Command | Wrong:
         fault = f"/busy takes one of {', '.join(MODES)}"
     elif word == "drafts" and rest and not _is_draft_command(rest.split()):
         fault = "/drafts takes nothing, or show ID, or save ID PATH"
+    elif word == "rules" and rest and not _is_removal(rest.split()):
+        fault = "/rules takes nothing, or remove ID"
     elif word == "session" and len(rest.split()) > 1:
         fault = "the name of a session has no spaces"
     return Wrong(fault) if fault else Command(word, rest)
+
+
+def _is_removal(words: list[str]) -> bool:
+    return len(words) == 2 and words[0].lower() == "remove"
 
 
 def _is_draft_command(words: list[str]) -> bool:

@@ -310,6 +310,8 @@ class ChatController:
                 await self._send(f"/compact {rest}".rstrip(), None)  # a run of its own
             case Command("context" | "cost" | "tools" as word):
                 await self._tell(await self._place.told(self.session, f"/{word}"))
+            case Command("rules", rest):
+                await self._tell(await self._place.told(self.session, f"/rules {rest}".rstrip()))
             case Command("undo", "compaction"):
                 await self._tell(change_text(await self._place.change(self.session, "undo_compaction")))
             case Command("stop" | "new" | "reset" | "undo" | "retry" as verb):
@@ -385,7 +387,7 @@ class ChatController:
     def _answered(self, question: ApprovalAsked, text: str) -> Entered:
         decision, words = read_answer(question, text)
         if decision is None:
-            always = "a allows it for good, " if question.always else ""
+            always = "a always allows it, " if question.always else ""
             return self._refuse(f"y allows it, {always}n does not; a reason may stand behind the n")
         self._asked.pop(question.approval, None)
         self._spawn(self._answer(self._run, question.approval, decision, words))

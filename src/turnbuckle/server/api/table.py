@@ -55,7 +55,7 @@ from turnbuckle.service.run_view import ApprovalView, DraftView, LedgerView, Run
 _ANSWER_HEADERS = ("x-turnbuckle-run", "x-turnbuckle-session", "idempotency-replayed")
 _BEGUN = (*_ANSWER_HEADERS, "x-turnbuckle-left-out", "location")
 _RELAYED = (*_ANSWER_HEADERS, "x-turnbuckle-outcome", "x-turnbuckle-left-out", "x-turnbuckle-route")
-_DELETED = {
+DELETED = {
     "type": "object",
     "required": ["id", "object", "deleted"],
     "properties": {"id": {"type": "string"}, "object": {"type": "string"}, "deleted": {"const": True}},
@@ -137,7 +137,7 @@ def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
         "deleteResponse",
         "Delete a response",
         tag,
-        answers={200: (Given("Gone.", _DELETED),)},
+        answers={200: (Given("Gone.", DELETED),)},
         problems=(409,),
     )
     items = Operation(
@@ -190,7 +190,7 @@ def _conversations(api: ConversationsApi) -> tuple[Endpoint, ...]:
         Endpoint(
             "GET", path, api.get, Operation("getConversation", "A conversation", tag, answers=conversation)
         ),
-        _plain("DELETE", path, api.delete, "deleteConversation", "Delete it", tag, _DELETED, problems=(409,)),
+        _plain("DELETE", path, api.delete, "deleteConversation", "Delete it", tag, DELETED, problems=(409,)),
         _plain(
             "GET",
             f"{path}/items",
@@ -250,7 +250,7 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
             (status, session, AFTER, ORDER),
         ),
         _plain("GET", path, api.get, "getRun", "A run as it stands", tag, RunView),
-        _plain("DELETE", path, api.delete, "deleteRun", "Delete a run", tag, _DELETED, problems=(409,)),
+        _plain("DELETE", path, api.delete, "deleteRun", "Delete a run", tag, DELETED, problems=(409,)),
         Endpoint("GET", f"{path}/events", api.events, followed),
         Endpoint("POST", f"{path}/resume", api.resume, taken_up),
         _plain("POST", f"{path}/interrupt", api.interrupt, "interruptRun", _INTERRUPT, tag, Receipt),
@@ -340,7 +340,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
             "deleteSession",
             "Delete it and its runs",
             tag,
-            _DELETED,
+            DELETED,
             problems=(409,),
         ),
         _page(

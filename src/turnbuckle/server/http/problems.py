@@ -29,6 +29,7 @@ STATUSES: dict[type[errors.TurnbuckleError], Row] = {
     errors.ChangeUnknown: (404, "change_not_found", None),
     errors.DraftUnknown: (404, "draft_not_found", None),
     errors.ProcessUnknown: (404, "process_not_found", None),
+    errors.RuleUnknown: (404, "rule_not_found", None),
     errors.InvalidValue: (400, "invalid_value", None),
     errors.BadSessionName: (400, "invalid_session_id", None),
     errors.BadKey: (400, "invalid_idempotency_key", None),

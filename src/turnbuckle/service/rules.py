@@ -1,0 +1,73 @@
+"""What people have allowed for good: looked at, and taken away. Each owner sees their own."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from turnbuckle.errors import RuleUnknown
+from turnbuckle.journal.port import StorageFailed
+from turnbuckle.runtime.consent_book import ConsentBook, GivenRule
+from turnbuckle.service.owners import LOCAL, Owner
+from turnbuckle.turn.consent import rule_text
+
+
+class RuleView(Struct, frozen=True):
+    """A rule that "always" has written. `text` is the rule as settings would have it. With
+    `bound_to_description` it holds only while the server that offers the tool describes it as it did then.
+    `owner` is whose runs it holds for."""
+
+    id: str
+    tool: str
+    pattern: str
+    text: str
+    owner: str
+    created_at: float
+    bound_to_description: bool = False
+    object: Literal["rule"] = "rule"
+
+
+class RuleService:
+    """All surfaces share one."""
+
+    def __init__(self, book: ConsentBook) -> None:
+        self._book = book
+
+    def list(self, owner: Owner) -> list[RuleView]:
+        """The oldest first."""
+        rules = self._book.all() if owner is None else self._book.of(owner)
+        return [rule_view(rule) for rule in rules]
+
+    async def remove(self, rule: str, owner: Owner) -> RuleView:
+        """The next call that it would have allowed is asked about. Raises RuleUnknown, and StorageFailed if
+        it cannot be stored; the rule still holds then."""
+        try:
+            gone = await self._book.remove(rule, None if owner is None else owner or LOCAL)
+        except OSError as error:
+            raise StorageFailed(f"the rule is still there: {error.strerror or error}") from None
+        if gone is None:
+            raise RuleUnknown.named(rule)
+        return rule_view(gone)
+
+    def words(self, owner: str) -> str:
+        """The same as a list for a person."""
+        rules = self.list(owner)
+        if not rules:
+            return "Nothing is always allowed."
+        lines = [f"{one.id}  {one.text}{_bound(one)}" for one in rules]
+        return "\n".join([*lines, "", "/rules remove ID takes one away."])
+
+
+def rule_view(rule: GivenRule) -> RuleView:
+    return RuleView(
+        rule.id,
+        rule.tool,
+        rule.pattern,
+        rule_text(rule),
+        rule.owner,
+        rule.at,
+        bound_to_description=bool(rule.mark),
+    )
+
+
+def _bound(rule: RuleView) -> str:
+    return ", while its description stays as it is" if rule.bound_to_description else ""
