@@ -327,8 +327,8 @@ def test_L12_a_stop_in_the_wait_before_a_retry_ends_the_turn_and_keeps_the_task(
         running.stop()
         await running.outcome()
         record = await harness.record(running.run)
-        history = await harness.runs.history(record.turn.session)
-        return record, harness.clock.now() - before, text_of(history[0].parts)
+        said = await harness.runs.conversations.until(running.run, record.turn.session)
+        return record, harness.clock.now() - before, text_of(said.messages[0].parts)
 
     record, seconds, kept = run_scenario(tmp_path, "rate-limited", scenario, protocol=protocol)
     assert isinstance(record.decided[0].decision, Retry)
