@@ -4,10 +4,17 @@ import pytest
 from support.narrate.sample_runs import ALL, BROKEN, facts_of, run_named, simulated_with_faults, waited
 from support.narrate.surfaces import SURFACES, Rendering, console
 
+from turnbuckle.agent.events import Cursor, EventRenderer
 from turnbuckle.cli.chat.renderer import ChatRunRenderer
 from turnbuckle.cli.pieces import PieceRenderer
+from turnbuckle.cli.waiting import words
+from turnbuckle.narrate.fold import Narration
 from turnbuckle.narrate.notices import CRASHED, RESTARTED, STOPPING
-from turnbuckle.turn.facts import RunLeft, decode
+from turnbuckle.narrate.receipt import receipt
+from turnbuckle.narrate.told import CallGrown
+from turnbuckle.turn.facts import RunEnded, RunLeft, StopAsked, ToolFinished, decode
+from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.outcome import Outcome
 
 LET_GO = "Suspended: the server stops. It can be resumed."
 WORDS = [
@@ -126,11 +133,37 @@ def test_the_runs_of_the_table_hold_a_graceful_restart_and_a_crash():
     assert "run again after a crash" not in left
 
 
+FINISHED = ["draft", "a wrong anchor, then the right one", "anchors that never fit"]
+
+
 @pytest.mark.requirement("H13")
-@pytest.mark.parametrize("name", ["draft", "a wrong anchor, then the right one", "anchors that never fit"])
-def test_no_terminal_names_the_tool_that_finishes_a_draft(name):
-    chat, plain = ChatRunRenderer(), PieceRenderer()
-    for item in run_named(name):
+@pytest.mark.parametrize("name", FINISHED)
+def test_no_surface_names_the_tool_that_finishes_a_draft(name):
+    run = run_named(name)
+    chat, plain, events = ChatRunRenderer(), PieceRenderer(), EventRenderer(RunId("r"), Cursor())
+    narration = Narration(arguments=True)
+    for item in run:
         fact = decode(item.data)
-        shown = [*chat.take(item.seq, fact), *chat.live(), *plain.take(fact)]
+        told = [one for one in narration.take(fact) if not isinstance(one, CallGrown)]
+        shown = [*chat.take(item.seq, fact), *chat.live(), *plain.take(fact), *told, *events.take(item)]
+        shown += [words(chat.waiting, fact.at), narration.waiting.on(fact.at)]
         assert "finish_call" not in repr(shown)
+    assert "finish_call" not in repr(receipt(facts_of(run)))
+
+
+@pytest.mark.requirement("H13")
+def test_a_stop_between_the_pieces_of_a_draft_is_told_without_the_tool_that_finishes_it():
+    found = 0
+    for name in FINISHED:
+        facts = facts_of(run_named(name))
+        for at, fact in enumerate(facts):
+            if isinstance(fact, ToolFinished) and fact.name == "finish_call":
+                found += 1
+                stopped = [
+                    *facts[:at],
+                    StopAsked(fact.at, "user"),
+                    fact,
+                    RunEnded(fact.at, Outcome("cancelled")),
+                ]
+                assert "finish_call" not in repr(receipt(stopped))
+    assert found > 0

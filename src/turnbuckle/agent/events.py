@@ -108,6 +108,8 @@ class EventRenderer:
         """Those for programs; neighbours of one kind are one event."""
         events: list[Event] = []
         for event in told:
+            if isinstance(event, ToolEnded) and event.joins:
+                continue  # how the rest of a call was sent; what the whole call did comes behind it
             if isinstance(event, Waiting):
                 if event.kind not in _WAITS or event == self._waits:
                     continue

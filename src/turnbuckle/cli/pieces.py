@@ -66,8 +66,6 @@ def drawn(lines: list[DrawnLine]) -> list[Line]:
 
 
 # How a call that was cut is finished is a matter between the model and us: its tool is not named.
-_JOINED = "✓ more of a call that was cut was joined"
-_NOT_JOINED = "✗ the rest of a call did not fit what is kept, and was not joined"
 
 
 class PieceRenderer:
@@ -100,8 +98,8 @@ class PieceRenderer:
                 return [Break()]
             case ToolBegun(_, tool, _, label):
                 return [Break(), Line(f"→ {tool} {label}".rstrip(), "tool")]
-            case ToolEnded(_, "finish_call", outcome):
-                return [Break(), Line(_JOINED if outcome.ok else _NOT_JOINED)]
+            case ToolEnded(_, _, outcome) if told.joins:
+                return [Break(), Line(f"{'✓' if outcome.ok else '✗'} {outcome.text}")]
             case ToolEnded(_, tool, outcome):
                 return [Break(), _result_line(tool, outcome), *self._changes(outcome)]
             case Notice(text, "left" | "restarted" | "crashed"):

@@ -25,7 +25,7 @@ from turnbuckle.session.commands import words_for
 from turnbuckle.session.state import SessionState
 from turnbuckle.turn.labels import shortened
 from turnbuckle.vocab.messages import CallPart, ResultPart, text_of
-from turnbuckle.vocab.tooling import FINISH_CALL
+from turnbuckle.vocab.tooling import FINISH_CALL, REST_OF_A_CALL
 
 
 @asynccontextmanager
@@ -115,7 +115,7 @@ async def show_session(loaded: Loaded, text: str, as_json: bool) -> int:
 def call_words(call: CallPart) -> str:
     """A call for people. How a draft was finished is a matter between the model and us."""
     if call.name == FINISH_CALL:
-        return "the rest of a call that was cut"
+        return REST_OF_A_CALL
     return f"{call.name} {shortened(call.arguments, 100)}"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from turnbuckle.narrate.told import CallArriving, CallGrown, CallMoved, CallState, DraftMoved, Told
 from turnbuckle.turn.facts import DraftClosed, DraftGrown, DraftKept, HandedCall
 from turnbuckle.vocab.events import CallArgs, CallNamed, CallRewritten, CallStarted
-from turnbuckle.vocab.tooling import FINISH_CALL
+from turnbuckle.vocab.tooling import FINISH_CALL, REST_OF_A_CALL
 
 
 class _Card:
@@ -35,6 +35,12 @@ class Cards:
         self._nameless: dict[int, str] = {}
         self._drafts: dict[str, _Card] = {}  # those that are open
         self._rest_of = ""
+        self.finishes = True
+        """Whether `finish_call` is ours, and not a tool that the caller brought."""
+
+    def name(self, card: _Card) -> str:
+        """As readers see it: how the rest of a call is sent is a matter between the model and us."""
+        return REST_OF_A_CALL if self.finishes and card.name == FINISH_CALL else card.name
 
     def new_attempt(self) -> None:
         self._cards = []
@@ -69,18 +75,18 @@ class Cards:
                 known.id = call_id or known.id
                 if not known.joins and name:
                     known.name = name
-                    out.append(CallMoved(known.number, name, "arriving"))
+                    out.append(CallMoved(known.number, self.name(known), "arriving"))
                 return known.number
 
     def _open(self, block: int, call_id: str, name: str, attempt: int, out: list[Told]) -> _Card:
-        draft = self._draft_to_finish() if name == FINISH_CALL else None
+        draft = self._draft_to_finish() if self.finishes and name == FINISH_CALL else None
         card = self._new(name) if draft is None else draft
         card.id, card.call_id = call_id or self._nameless.get(block, ""), ""
         card.joins, card.state = draft is not None, "arriving"
         if draft is not None:
             self._cards.append(card)
         self._blocks[block] = card
-        out.append(CallArriving(card.number, card.name, attempt, card.joins))
+        out.append(CallArriving(card.number, self.name(card), attempt, card.joins))
         return card
 
     def _new(self, name: str) -> _Card:
@@ -109,7 +115,7 @@ class Cards:
         for card in self._cards:
             if card.state in states:
                 card.state = "draft" if card.joins and to == "dropped" else to
-                yield CallMoved(card.number, card.name, card.state)
+                yield CallMoved(card.number, self.name(card), card.state)
 
     # Drafts
 
@@ -137,13 +143,18 @@ class Cards:
                     out.append(DraftMoved(draft_id, known.number, how=how))
                     if how == "superseded" and known.state == "draft":
                         known.state = "superseded"
-                        out.append(CallMoved(known.number, known.name, known.state))
+                        out.append(CallMoved(known.number, self.name(known), known.state))
 
     # As they run
 
     def of(self, call_id: str, name: str) -> int:
         """The card of a call; a new one, if nobody saw it arrive: the turn made two of one, say."""
         return self._found(call_id, name).number
+
+    def joined(self, call_id: str) -> tuple[int, str]:
+        """The card of a `finish_call`, and the tool that it is about, if there is such a draft."""
+        card = self._found(call_id, FINISH_CALL)
+        return card.number, self.name(card)
 
     def starts(self, call_id: str, name: str) -> int:
         card = self._found(call_id, name)

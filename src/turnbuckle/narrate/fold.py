@@ -95,11 +95,13 @@ from turnbuckle.vocab.events import (
     UsageNoted,
 )
 from turnbuckle.vocab.ids import RunId
-from turnbuckle.vocab.tooling import ToolOutcome, is_internal
+from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome, is_internal
 from turnbuckle.wire.registry import PROTOCOLS
 
 LEFT = ToolOutcome("unknown", "The run ended before this call had an outcome.")
 """What is told of a call whose end is missing when the run ends."""
+JOINED = "More of a call that was cut was joined."
+NOT_JOINED = "The rest of a call did not fit what is kept, and was not joined."
 _PARAGRAPH = Paragraph()
 _NOWHERE = (0, -1)
 _NO_FINISH = FinishNoted("other", "")
@@ -373,6 +375,8 @@ class Narration:
                 self._run, self._wanted = fact.run, fact.options.route
                 self._compacts = self._notices.compacts = fact.options.compact is not None
                 self._closing.start(fact)
+                brought = {tool.name for tool in fact.options.tools}
+                self._cards.finishes = self.waiting.finishes = FINISH_CALL not in brought
                 fresh = fact.messages[max(len(fact.messages) - fact.fresh, 0) :]
                 self.title = title_of(fresh)
                 out.append(RunBegun(fact.run, fact.session, fresh))
@@ -423,7 +427,8 @@ class Narration:
         decision = fact.decision.then if isinstance(fact.decision, Fallback) else fact.decision
         out.extend(self._cards.broke(decision.draft if isinstance(decision, FinishDraft) else ""))
         broke = (fact.attempt, fact.verdict, fact.evidence, fact.decision, fact.failure, fact.notice)
-        out.append(Broke(*broke, fact.tool, fact.gained, fact.lost))
+        tool = "" if fact.tool == FINISH_CALL and self._cards.finishes else fact.tool
+        out.append(Broke(*broke, tool, fact.gained, fact.lost))
 
     def _tool(
         self,
@@ -439,6 +444,11 @@ class Narration:
                 self._part(out)
                 if not is_internal(name):
                     out.append(self._start(fact))
+            case ToolFinished(_, call_id, name, outcome) if name == FINISH_CALL and self._cards.finishes:
+                self._part(out)
+                card, tool = self._cards.joined(call_id)
+                told = ToolOutcome(outcome.status, JOINED if outcome.ok else NOT_JOINED)
+                out.append(ToolEnded(call_id, tool, told, False, card, joins=True))
             case ToolFinished(_, call_id, name, outcome):
                 self._part(out)
                 if not is_internal(name):

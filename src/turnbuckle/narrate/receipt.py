@@ -24,7 +24,7 @@ from turnbuckle.turn.facts import (
 from turnbuckle.vocab.events import CallArgs, Cut, Ended, ReasoningDelta, RefusalDelta, TextDelta
 from turnbuckle.vocab.ids import DraftId, RouteName, RunId
 from turnbuckle.vocab.outcome import Outcome
-from turnbuckle.vocab.tooling import ToolStatus
+from turnbuckle.vocab.tooling import FINISH_CALL, ToolStatus
 
 _RECEIVED = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs)
 
@@ -164,5 +164,5 @@ class _Seen:
                 fact.call_id, fact.name, told.status, told.killed, told.survivors, told.seconds
             )
             self._tools.append(tool)
-        elif told.fact == "never_started":
+        elif told.fact == "never_started" and fact.name != FINISH_CALL:  # which runs nothing by itself
             self._not_started.append(UnstartedCall(fact.call_id, fact.name))

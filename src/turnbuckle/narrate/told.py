@@ -238,13 +238,15 @@ class ToolPrinted(_Told, frozen=True, tag="tool_printed"):
 
 
 class ToolEnded(_Told, frozen=True, tag="tool_ended"):
-    """How a call went, once for each. A call that never began has only this."""
+    """How a call went, once for each. A call that never began has only this. `joins`: it was the rest of a
+    call that had been cut, and was joined to that, or not; `tool` is the tool of the cut call."""
 
     call: str
     tool: str
     outcome: ToolOutcome
     began: bool = True
     card: int = 0
+    joins: bool = False
 
     @property
     def status(self) -> ToolStatus:

@@ -39,6 +39,7 @@ from turnbuckle.vocab.events import (
     RefusalDelta,
     TextDelta,
 )
+from turnbuckle.vocab.tooling import FINISH_CALL, REST_OF_A_CALL
 
 Doing = Literal["text", "reasoning", "arguments"]
 _FULL_UP = ("rate_limited", "overloaded")
@@ -77,6 +78,8 @@ class WaitingFold:
         """When the wait for the model, or for the next try, began."""
         self._tools: dict[str, WaitingOn] = {}
         self._approvals: dict[str, WaitingOn] = {}
+        self.finishes = True
+        """Whether `finish_call` is ours, and not a tool that the caller brought."""
 
     def take(self, fact: Fact) -> None:
         match fact:
@@ -154,6 +157,9 @@ class WaitingFold:
         self.since = self.waits_since = at
         self.characters += characters
 
+    def _name(self, tool: str) -> str:
+        return REST_OF_A_CALL if self.finishes and tool == FINISH_CALL else tool
+
     def _received_what(self) -> str:
         return self.call if self.doing == "arguments" else self.doing
 
@@ -179,9 +185,9 @@ class WaitingFold:
                 self.doing = "arguments"
                 self.characters += len(event.text)
             elif isinstance(event, CallStarted):
-                self.doing, self.call, self.characters = "arguments", event.name or "a call", 0
+                self.doing, self.call, self.characters = "arguments", self._name(event.name) or "a call", 0
             elif isinstance(event, CallNamed):
-                self.doing, self.call = "arguments", event.name or self.call
+                self.doing, self.call = "arguments", self._name(event.name) or self.call
             else:
                 continue
             heard = True

@@ -3,13 +3,14 @@
 import re
 
 from turnbuckle.turn.facts import Decision, Fallback, FinishDraft, GiveUp, Reask, Retry
-from turnbuckle.turn.recover import Broken
+from turnbuckle.turn.recover import Broken, told_tool
 
 
 def notice(choice: Decision, broken: Broken, length: int = 0) -> str:
     """One quiet line for the user; empty where nothing that was shown is touched. `length` is what a draft
     holds."""
-    where = f" in {broken.tool}" if broken.tool else ""
+    tool = told_tool(broken)
+    where = f" in {tool}" if tool else ""
     what = _what_broke(broken)
     match choice:
         case Retry():

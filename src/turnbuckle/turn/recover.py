@@ -20,6 +20,7 @@ from turnbuckle.turn.state import Tally
 from turnbuckle.vocab.failure import Failure, FailureKind
 from turnbuckle.vocab.ids import DraftId, RouteName
 from turnbuckle.vocab.quirks import CAP_FIELDS, CapField
+from turnbuckle.vocab.tooling import FINISH_CALL, REST_OF_A_CALL
 
 _ELSEWHERE: frozenset[FailureKind] = frozenset(
     {
@@ -207,8 +208,13 @@ def _after_cut_call(broken: Broken, policy: Policy) -> Decision:
         if (other := _elsewhere(broken, wanted)) is not None:
             return other
         if broken.tally.plain or not broken.streaming:
-            return _give_up(broken, f"the call of {broken.tool} was cut {cuts} times in a row")
+            return _give_up(broken, f"the call of {told_tool(broken)} was cut {cuts} times in a row")
     return _go_on(broken, policy, wanted)
+
+
+def told_tool(broken: Broken) -> str:
+    """The tool for people, who need not know by which call a model sends the rest of another one."""
+    return REST_OF_A_CALL if broken.tool == FINISH_CALL else broken.tool
 
 
 def _wanted_call(broken: Broken) -> Continue | FinishDraft:

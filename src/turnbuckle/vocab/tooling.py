@@ -27,6 +27,8 @@ ToolStatus = Literal[
 ToolFact = Literal["never_started", "unknown", "stopped", "ended"]
 
 FINISH_CALL = "finish_call"
+REST_OF_A_CALL = "the rest of a call that was cut"
+"""What people read in the place of that name."""
 """The name of the tool that finishes a draft. The turn itself answers it."""
 
 _FACTS: dict[ToolStatus, ToolFact] = {

@@ -2,8 +2,6 @@
 
 import { count, firstCharacters } from "./words.js";
 
-const FINISH_CALL = "finish_call";
-
 export class CallCards {
   constructor(show, touch) {
     this.all = []; // every card, in the order of its beginning
@@ -93,10 +91,10 @@ export class CallCards {
     this._touch(tool);
   }
 
-  ended({ card, tool: name, call, outcome }, at) {
+  ended({ card, tool: name, call, outcome, joins = false }, at) {
     const tool = this.#card(card, name, at);
     this._touch(tool);
-    if (name === FINISH_CALL && tool.draft) {
+    if (joins && tool.draft) {
       // The turn itself answered: the draft has grown, or the join was refused.
       tool.notes.push(outcome.text);
       tool.state = "draft";
@@ -128,7 +126,7 @@ export class CallCards {
     };
     tool.approval = approval;
     tool.arguments = tool.arguments || told.arguments;
-    if (tool.name === FINISH_CALL || !tool.name) tool.name = told.tool;
+    if (!tool.name) tool.name = told.tool;
     this.approvals.set(approval.id, approval);
     this._touch(tool);
     return approval;

@@ -26,6 +26,7 @@ from turnbuckle.vocab.messages import (
     text_of,
     words_of,
 )
+from turnbuckle.vocab.tooling import FINISH_CALL, REST_OF_A_CALL
 
 LONGEST_KEEP = 10_000
 MESSAGE_ORDERS = ("asc", "desc")
@@ -307,7 +308,8 @@ def part_view(part: Any) -> dict[str, Any] | None:
     shown."""
     match part:
         case CallPart():
-            return {"type": "call", "id": part.id, "tool": part.name, "arguments": part.arguments}
+            tool = REST_OF_A_CALL if part.name == FINISH_CALL else part.name
+            return {"type": "call", "id": part.id, "tool": tool, "arguments": part.arguments}
         case ResultPart():
             return {
                 "type": "result",
