@@ -266,7 +266,7 @@ test("a draft is counted in one way: in the steps, in its recovery and in its ca
     { type: "broke", decision: { type: "finish_draft", draft: "d1" }, gained: 90, verdict: "cut_by_transport" },
   );
   take({ type: "model_called", attempt: 2, route: "main", model: "m", why: "finish_draft" });
-  take({ type: "call_arriving", card: 1, name: "finish_call", attempt: 2, rest: true });
+  take({ type: "call_arriving", card: 1, name: "write_file", attempt: 2, rest: true });
   take({ type: "call_grown", card: 1, text: '{"rest":"cd"}' });
   take({ type: "tool_begun", card: 1, tool: "write_file", call: "c", arguments: { path: "a", content: "ab\ncd" } });
   const words = stepsOf(model).map((step) => step.words).join("\n");
