@@ -145,7 +145,13 @@ def test_no_surface_names_the_tool_that_finishes_a_draft(name):
     for item in run:
         fact = decode(item.data)
         told = [one for one in narration.take(fact) if not isinstance(one, CallGrown)]
-        shown = [*chat.take(item.seq, fact), *chat.live(), *plain.take(fact), *told, *events.take(item)]
+        shown: list[object] = [
+            *chat.take(item.seq, fact),
+            *chat.live(),
+            *plain.take(fact),
+            *told,
+            *events.take(item),
+        ]
         shown += [words(chat.waiting, fact.at), narration.waiting.on(fact.at)]
         assert "finish_call" not in repr(shown)
     assert "finish_call" not in repr(receipt(facts_of(run)))
