@@ -24,9 +24,8 @@ from turnbuckle.errors import ConfigError
 from turnbuckle.journal.nodes import NodeRow
 from turnbuckle.observe.logs import RunLines, open_log
 from turnbuckle.observe.loop_watch import LoopWatch
-from turnbuckle.observe.metrics import Metrics
+from turnbuckle.observe.metrics import Metrics, RouteNow, ServerNow
 from turnbuckle.observe.run_observer import RunObserver
-from turnbuckle.observe.tally import WasteTally
 from turnbuckle.observe.traces import Traces
 from turnbuckle.runtime.retention import Swept
 from turnbuckle.runtime.silence import Silence
@@ -44,7 +43,14 @@ from turnbuckle.server.api.conversations import ConversationsApi
 from turnbuckle.server.api.health import Readiness, health_endpoints
 from turnbuckle.server.api.models_list import model_endpoints
 from turnbuckle.server.api.nodes import NodesApi, node_endpoints
-from turnbuckle.server.api.overview import OverviewApi, RunsNow, overview_endpoints
+from turnbuckle.server.api.overview import (
+    OverviewApi,
+    RouteState,
+    RouteStates,
+    RunsNow,
+    disk_room,
+    overview_endpoints,
+)
 from turnbuckle.server.api.rules import RulesApi, rule_endpoints
 from turnbuckle.server.api.runs import RunsApi
 from turnbuckle.server.api.sessions import SessionsApi
@@ -69,6 +75,8 @@ from turnbuckle.server.streaming.run_streamer import RunStreamer
 from turnbuckle.service.limits import Rates, Slots
 from turnbuckle.service.node_list import NodeList
 from turnbuckle.service.owners import Owner
+from turnbuckle.service.queue import queue_of
+from turnbuckle.service.waste import WasteService
 from turnbuckle.settings import Settings, is_reloaded, secrets_of
 from turnbuckle.vocab.redaction import redactor_of
 
@@ -98,11 +106,11 @@ async def open_server(
     auth = Auth(written, file, settings.server.host, SameUser(os.getuid()))
     origins = Origins(settings.server.origins, settings.server.host, needs_key=auth.needs_key)
     redactor = redactor_of(secrets_of(settings, environment).values)
-    metrics, tally = Metrics(), WasteTally()
-    sight = RunObserver((metrics, tally, Traces(), RunLines()))
+    metrics = Metrics()
+    sight = RunObserver((metrics, Traces(), RunLines()))
     with open_log(settings.server.log, redactor):
         async with open_app(loaded, environment, attended=True, watch=sight, node=True) as opened:
-            made = _Parts(opened, loaded, metrics, tally, sight)
+            made = _Parts(opened, loaded, metrics, sight)
             resume = settings.session.after_crash == "resume"
             stale = settings.session.stale_after
             if count := await made.services.lifecycle.take_up(resume=resume, stale_after=stale):
@@ -131,9 +139,7 @@ def node_name(settings: Settings) -> str:
 class _Parts:
     """What one server is made of."""
 
-    def __init__(
-        self, opened: App, loaded: Loaded, metrics: Metrics, tally: WasteTally, sight: RunObserver
-    ) -> None:
+    def __init__(self, opened: App, loaded: Loaded, metrics: Metrics, sight: RunObserver) -> None:
         settings = loaded.settings
         server, runs = settings.server, opened.runs
         self._opened = opened
@@ -141,7 +147,6 @@ class _Parts:
         self._settings = server
         self._idempotency_hours = server.idempotency_hours
         self._metrics = metrics
-        self._tally = tally
         trouble = opened.journal.trouble
         self.silence = Silence(runs.live, every=server.noop, wall=time.time)
         self._heartbeat = Heartbeat(
@@ -153,7 +158,9 @@ class _Parts:
         )
         self._slots = Slots(server.max_runs, server.max_runs_per_owner)
         self.services = services_of(opened, self._slots)
-        self.services.runs.route_of = tally.route_of
+        self.waste = WasteService(opened.journal, runs, self.services.stores.spending)
+        names = tuple(route.name for route in runs.policy.routes)
+        self._routes = RouteStates(names, opened.models.health, opened.models.now)
         runs_service = self.services.runs
         elsewhere = None if opened.nodes is None else runs_service.is_read_elsewhere
         self._disconnect = DisconnectPolicy(runs_service.stop_soon, elsewhere)
@@ -167,7 +174,7 @@ class _Parts:
         # Before any run is taken up, so that nothing of it counts as unknown.
         metrics.know(
             endpoints=[row.path for row in self._rows],
-            routes=[route.name for route in opened.runs.policy.routes],
+            routes=names,
             tools={name: facts.effect for name, facts in opened.runs.policy.tools.items()},
         )
 
@@ -248,7 +255,7 @@ class _Parts:
             *node_endpoints(NodesApi(self._node_list())),
             *overview_endpoints(self._overview()),
             *model_endpoints(runs.catalog, int(time.time())),
-            *health_endpoints(readiness, self._metrics.render),
+            *health_endpoints(readiness, self._numbers),
             *settings_endpoints(self._settings_view),
             *console_endpoints(PAGE, load_assets()),
         )
@@ -262,15 +269,17 @@ class _Parts:
         def runs(owner: Owner) -> RunsNow:
             return RunsNow(self._slots.of(owner), len(self._slots), *self._slots.most)
 
-        return OverviewApi(
-            tuple(route.name for route in self._opened.runs.policy.routes),
-            self._opened.models.health,
-            self._tally,
-            runs,
-            folder=self._loaded.settings.folder,
-            since=time.time(),
-            now=self._opened.models.now,
-        )
+        stores, folder = self.services.stores, self._loaded.settings.folder
+        return OverviewApi(self._routes, self.waste, runs, lambda owner: queue_of(stores, owner), folder)
+
+    async def _numbers(self) -> bytes:
+        """What Prometheus reads."""
+        disk = await asyncio.to_thread(disk_room, self._loaded.settings.folder)
+        queued, since = self.services.stores.manager.queued
+        routes = {name: _route_now(self._routes.of(name)) for name in self._routes.names}
+        waited = 0.0 if since is None else max(time.time() - since, 0.0)
+        self._metrics.now(ServerNow(routes, queued, waited, disk.free, disk.total, disk.journal))
+        return self._metrics.render()
 
     def _settings_view(self) -> SettingsView:
         routes, holds = self._loaded.settings.routes, self._opened.sandbox
@@ -299,7 +308,14 @@ class _Parts:
     async def sweep(self) -> None:
         """Drop keys of requests that nobody will send again, and what is kept no longer. What is not swept
         now is swept the next time."""
+        await self.waste.catch_up()  # before anything that it counts is deleted
         await self.services.stores.idempotency.sweep(self._idempotency_hours * 3600)
         swept = await self._retention.sweep()
         if swept != Swept():
             log.info("swept: %d runs merged, %d deleted", swept.merged, swept.deleted)
+
+
+def _route_now(state: RouteState) -> RouteNow:
+    clocks = state.clocks
+    learned = {"first_event": clocks.first_event, "gap": clocks.gap, "gap_in_call": clocks.gap_in_call}
+    return RouteNow(state.standing, learned)

@@ -55,3 +55,36 @@ def test_the_pages_stay_inside_of_the_list_when_something_waits(visit, serve):
     pages = page.locator(".pages")
     shown(pages.locator(".badge"))
     assert pages.evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
+OTHER = """
+[[routes]]
+name = "other"
+protocol = "openai_chat"
+base_url = "URL/v1"
+api_key = "any"
+model = "m2"
+"""
+
+
+def _refuses_on_the_first_route(request):
+    return (Say("Here it is."), Finish()) if request.body["model"] == "m2" else (Refuse("No."), Finish())
+
+
+@pytest.mark.requirement("H3")
+def test_a_failed_run_is_retried_on_another_route_which_the_next_message_takes_too(visit, serve):
+    server = serve(model=_refuses_on_the_first_route, more=OTHER)
+    page = visit(server.url).open()
+    say(page, "tell me")
+    reaches(last_run(page), "failed")
+    last_run(page).get_by_role("button", name="Retry on…").click()
+    choices = page.get_by_role("menuitem")
+    shown(choices, 1)
+    assert accessibility_problems(page) == []
+    choices.filter(has_text="other").click()
+    shown(page.get_by_text("Here it is."))
+    reaches(last_run(page), "completed")
+    say(page, "more")
+    shown(page.locator("article.run"), 2)
+    reaches(last_run(page), "completed")
+    assert [line["route"] for line in server.get("/v1/runs")["data"]] == ["other", "other", "lab"]

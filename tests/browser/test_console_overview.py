@@ -3,6 +3,10 @@
 import pytest
 from support.browser.accessibility import accessibility_problems
 from support.browser.chromium import gone, is_sideways, keep_picture, last_run, reaches, say, shown
+from support.processes.served_folder import until
+from support.server.live_server import gate
+
+from turnbuckle.lab.script import Finish, Say
 
 pytestmark = pytest.mark.process
 
@@ -18,7 +22,9 @@ def test_a_break_is_seen_at_a_glance_and_its_run_is_found(visit, serve):
     reaches(last_run(page), "completed")
     page.get_by_role("link", name="Overview").click()
     waste = page.get_by_role("region", name="Waste by day and cause")
-    shown(waste.get_by_role("cell", name="reset"))
+    shown(waste.get_by_role("cell", name="reset"), 2)  # on its day, and over all time
+    shown(waste.get_by_role("cell", name="All time"), 1)
+    shown(page.get_by_role("region", name="Queue").get_by_text("Nothing waits for its turn."))
     shown(page.get_by_role("region", name="Routes").get_by_role("cell", name="rehearsal"))
     shown(page.get_by_role("region", name="The last 7 days").get_by_role("row"), 2)
     shown(page.get_by_role("region", name="Servers").get_by_role("row", name="this server"))
@@ -37,3 +43,46 @@ def test_a_break_is_seen_at_a_glance_and_its_run_is_found(visit, serve):
     shown(row, 1)
     keep_picture(page, "runs")
     assert accessibility_problems(page) == []
+
+
+def _waits(request):
+    return (Say("one "), gate(request.number), Say("two"), Finish())
+
+
+@pytest.mark.requirement("H11")
+def test_the_overview_shows_the_queue_as_it_is_and_a_persons_stop_is_no_failure(visit, serve):
+    server = serve(model=_waits)
+    session = {"session": "s"}
+    first = server.begin("count the files", **session)
+    server.behind.asked(1)
+    server.begin("then sort them", **session)
+    page = visit(server.url).open("#/overview", viewport=WIDE)
+    queue = page.get_by_role("region", name="Queue")
+    row = queue.get_by_role("row").nth(1)
+    shown(row.get_by_role("link", name="then sort them"))
+    shown(row.get_by_role("link", name="the run under way"))
+    keep_picture(page, "overview-queue")
+    assert accessibility_problems(page) == []
+    page.set_viewport_size(PHONE)
+    assert not is_sideways(page)
+    server.ask("POST", f"/v1/runs/{first}/interrupt")
+    shown(queue.get_by_text("Nothing waits for its turn."))
+    cells = page.get_by_role("region", name="Routes").get_by_role("row").nth(1).get_by_role("cell")
+    until(lambda: cells.all_inner_texts()[2:8] == ["2", "0", "0", "0", "0", "1"], cells.all_inner_texts)
+
+
+@pytest.mark.requirement("H11")
+def test_runs_are_searched_by_the_server_also_behind_the_page_that_is_shown(visit, serve):
+    server = serve()
+    server.ended(server.begin("find the needle"))
+    for number in range(60):
+        last = server.begin(f"hay {number}")
+    server.ended(last)
+    page = visit(server.url).open("#/runs", viewport=WIDE)
+    rows = page.get_by_role("list", name="Runs").get_by_role("listitem")
+    shown(rows, 50)
+    page.get_by_role("searchbox", name="Search runs").fill("needle")
+    shown(rows, 1)
+    shown(rows.get_by_text("rehearsal"))
+    page.get_by_role("combobox", name="Show").select_option("failed")
+    shown(page.get_by_text("There are no such runs."))

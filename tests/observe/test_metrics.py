@@ -50,9 +50,9 @@ def test_a_stall_that_was_survived(tmp_path: Path):
         "runs_total outcome=completed": 1,
         "model_calls_total route=main why=first": 1,
         "model_calls_total route=main why=retry": 1,
-        "model_call_breaks_total clock=first_event kind=stalled": 1,
+        "model_call_breaks_total clock=first_event kind=stalled route=main": 1,
         "stalls_survived_total": 1,
-        "recoveries_total cause=stalled decision=retry": 1,
+        "recoveries_total cause=stalled decision=retry route=main": 1,
         "first_token_seconds_count route=main": 1,
         "gap_seconds_count route=main": 1,
         "tokens_total direction=output": 25,
@@ -68,10 +68,10 @@ def test_stalls_that_were_not_survived(tmp_path: Path):
         "model_calls_total route=main why=first": 1,
         "model_calls_total route=main why=continue": 1,
         "model_calls_total route=main why=retry": 2,
-        "model_call_breaks_total clock=silence kind=stalled": 4,
-        "recoveries_total cause=stalled decision=continue": 1,
-        "recoveries_total cause=stalled decision=retry": 2,
-        "give_ups_total cause=stalled": 1,
+        "model_call_breaks_total clock=silence kind=stalled route=main": 4,
+        "recoveries_total cause=stalled decision=continue route=main": 1,
+        "recoveries_total cause=stalled decision=retry route=main": 2,
+        "give_ups_total cause=stalled route=main": 1,
         "characters_salvaged_total": len(record.shown),
         "first_token_seconds_count route=main": 1,
         "gap_seconds_count route=main": 1,
@@ -87,7 +87,7 @@ def test_a_draft_that_was_kept_and_finished(tmp_path: Path):
     assert found["characters_salvaged_total"] == len(kept.draft.text) == 70
     assert record.decided[0].lost == 0  # all of it is in the draft
     assert "characters_lost_total" not in found
-    assert found["recoveries_total cause=reset decision=finish_draft"] == 1
+    assert found["recoveries_total cause=reset decision=finish_draft route=main"] == 1
     assert found["tool_runs_total status=finished tool=write_file"] == 1
     assert found["tool_seconds_count tool=write_file"] == 1
 
@@ -236,7 +236,7 @@ def test_every_number_is_described_and_explained():
     page = Metrics().render().decode()
     names = [line.split()[2] for line in page.splitlines() if line.startswith("# TYPE turnbuckle_")]
     explained = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
-    assert len(names) == len(set(names)) == 29
+    assert len(names) == len(set(names)) == 35
     assert [name for name in names if f"`{name}`" not in explained] == []
 
 

@@ -133,14 +133,14 @@ class LocalBackend:
         begun = await self._runs.begin(new, first=())
         return (await self._runs.view(begun.run, None)).output
 
-    async def change(self, session: str, verb: Verb, keep: str = "") -> SessionChange:
+    async def change(self, session: str, verb: Verb, keep: str = "", route: str = "") -> SessionChange:
         try:
             row = await self._sessions.row(session)
         except SessionUnknown:
             return SessionChange("nothing")
         if verb in ("undo", "retry", "compact"):
             await self._refuse_beside_unfinished(row)
-        return await self._sessions.change(row, USER, verb, keep=keep)
+        return await self._sessions.change(row, USER, verb, keep=keep, route=route)
 
     async def _refuse_beside_unfinished(self, row: StreamRow) -> None:
         left = await self._sessions.running(row)

@@ -114,8 +114,8 @@ class RemoteBackend:
         view = await self._ask("GET", _run_path(begun["id"]))
         return str(view["output"])
 
-    async def change(self, session: str, verb: Verb, keep: str = "") -> SessionChange:
-        body = {"keep": keep} if keep else None
+    async def change(self, session: str, verb: Verb, keep: str = "", route: str = "") -> SessionChange:
+        body = {"keep": keep} if keep else {"route": route} if route else None
         told = await self._ask("POST", session_path(session, verb), body)
         self._poked.set()
         return msgspec.convert(told, SessionChange)

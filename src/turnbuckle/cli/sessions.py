@@ -300,6 +300,7 @@ def retry(
     session: Latest = "",
     /,
     *,
+    route: str = "",
     reasoning: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     server: Server = "",
     key: Key = "",
@@ -310,11 +311,13 @@ def retry(
 
     Parameters
     ----------
+    route
+        The route to retry on; the one that it was asked on if left out.
     reasoning
         Show the model's reasoning too, dimmed.
     """
     look = Look(as_json=as_json, reasoning=reasoning, color=True)
-    return _begun("retry", session, look, server, key, config)
+    return _begun("retry", session, look, server, key, config, route=route)
 
 
 @app.command
@@ -363,6 +366,7 @@ def _begun(
     key: str,
     config: Path | None,
     keep: str = "",
+    route: str = "",
 ) -> int:
     """A change that is a run: it is shown, unless a server drives it."""
 
@@ -370,7 +374,7 @@ def _begun(
         call = f"POST {session_path(session or 'ID', verb)}"
         attended = look.ask is not None
         async with _changing(loaded, server, key, session, call, begins=True, attended=attended) as place:
-            done = await place.change(await place.resolve(session), verb, keep)
+            done = await place.change(await place.resolve(session), verb, keep, route)
             if isinstance(place, LocalBackend) and done.run is not None:
                 opened, run = place.opened, RunId(done.run)
                 return await watched(opened, lambda: driven(opened, run), look)

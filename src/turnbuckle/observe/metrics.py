@@ -6,6 +6,7 @@ any other is counted as "other". What each number means is in docs/metrics.md.
 
 from collections.abc import Iterable, Mapping
 
+from msgspec import Struct
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -30,6 +31,7 @@ from turnbuckle.turn.facts import (
     RunLeft,
     ToolFinished,
 )
+from turnbuckle.turn.route_uses import cause_of, was_stopped
 from turnbuckle.vocab.events import Usage
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.tooling import FINISH_CALL, Effect
@@ -49,6 +51,26 @@ _REQUESTS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 600)
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
+class RouteNow(Struct, frozen=True):
+    """How one route is at this moment: its standing, and by what its usual limits are multiplied, by clock;
+    None: not learned yet."""
+
+    standing: str
+    clocks: Mapping[str, float | None]
+
+
+class ServerNow(Struct, frozen=True):
+    """How the server is at this moment. What is None cannot be asked."""
+
+    routes: Mapping[str, RouteNow] = {}
+    queued: int = 0
+    queued_seconds: float = 0.0
+    """How long the one that came first has been waiting."""
+    disk_free: int | None = None
+    disk_total: int | None = None
+    journal: int | None = None
+
+
 class Metrics:
     """An onlooker that counts. `tools` maps each tool to what it does to the world."""
 
@@ -66,6 +88,7 @@ class Metrics:
         self._make_run_metrics()
         self._make_call_metrics()
         self._make_server_metrics()
+        self._make_gauges()
 
     def render(self) -> bytes:
         """All numbers, in the text format of Prometheus; `CONTENT_TYPE` names it."""
@@ -84,7 +107,7 @@ class Metrics:
                 self._compactions.labels(fact.step).inc()
                 self._freed.inc(max(fact.before - fact.after, 0))
             case Decided():
-                self._decided(fact)
+                self._decided(run, fact)
             case ToolFinished():
                 self._tool_finished(run, fact)
             case ApprovalAnswered():
@@ -110,7 +133,7 @@ class Metrics:
             self._stalls_survived.inc(run.stalls)
             run.stalls = 0
             return
-        self._breaks.labels(call.failure.kind, call.failure.clock or "").inc()
+        self._breaks.labels(route, call.failure.kind, call.failure.clock or "").inc()
         run.stalls += call.failure.kind == "stalled"
 
     def gone(self, run: RunStats) -> None:
@@ -154,14 +177,31 @@ class Metrics:
             self._loop_held.inc()
             self._loop_held_seconds.inc(held)
 
+    def now(self, server: ServerNow) -> None:
+        """How the server is at this moment."""
+        for gauge in (self._standing, self._clocks):
+            gauge.clear()
+        for name, route in server.routes.items():
+            self._standing.labels(self._route(name), route.standing).set(1)
+            for clock, factor in route.clocks.items():
+                if factor is not None:
+                    self._clocks.labels(self._route(name), clock).set(factor)
+        self._queued.set(server.queued)
+        self._queued_seconds.set(server.queued_seconds)
+        room = {"free": server.disk_free, "total": server.disk_total, "journal": server.journal}
+        for part, size in room.items():
+            self._disk.labels(part).set(float("nan") if size is None else size)
+
     # Counting
 
-    def _decided(self, fact: Decided) -> None:
-        cause = fact.failure.kind if fact.failure is not None else fact.verdict
-        if isinstance(fact.decision, GiveUp):
-            self._given_up.labels(cause).inc()
+    def _decided(self, run: RunStats, fact: Decided) -> None:
+        route, cause = self._route(run.route), cause_of(fact)
+        if was_stopped(fact):
+            self._stopped.labels(route).inc()
+        elif isinstance(fact.decision, GiveUp):
+            self._given_up.labels(route, cause).inc()
         else:
-            self._recoveries.labels(cause, str(fact.decision.__struct_config__.tag)).inc()
+            self._recoveries.labels(route, cause, str(fact.decision.__struct_config__.tag)).inc()
         if fact.verdict in _CUT:
             self._salvaged.inc(fact.gained)
         self._lost.inc(max(fact.lost, 0))
@@ -223,6 +263,7 @@ class Metrics:
         self._breaks = self._counter(
             "model_call_breaks_total",
             "Model calls that did not come to their protocol's own end.",
+            "route",
             "kind",
             "clock",
         )
@@ -230,9 +271,11 @@ class Metrics:
             "stalls_survived_total", "Stalled model calls that a later call of the same run made up for."
         )
         self._recoveries = self._counter(
-            "recoveries_total", "Broken replies after which the run went on.", "cause", "decision"
+            "recoveries_total", "Broken replies after which the run went on.", "route", "cause", "decision"
         )
-        self._given_up = self._counter("give_ups_total", "Broken replies after which the run ended.", "cause")
+        told = "Broken replies after which the run ended."
+        self._given_up = self._counter("give_ups_total", told, "route", "cause")
+        self._stopped = self._counter("calls_stopped_total", "Model calls that a person ended.", "route")
         self._salvaged = self._counter(
             "characters_salvaged_total", "Characters of cut replies that were kept."
         )
@@ -251,6 +294,20 @@ class Metrics:
         self._money = self._counter("money_total", "US dollars spent on model calls whose price is known.")
         told = "Model calls that cost something that nobody knows: their model has no price."
         self._unpriced = self._counter("unpriced_calls_total", told)
+
+    def _gauge(self, name: str, told: str, *labels: str) -> Gauge:
+        return Gauge(f"turnbuckle_{name}", told, labels, registry=self._registry)
+
+    def _make_gauges(self) -> None:
+        told = "1 for how the route is: fit, benched, due to be tried again, probed."
+        self._standing = self._gauge("route_standing", told, "route", "standing")
+        told = "By what the usual time limits of a route are multiplied, since its pace is known."
+        self._clocks = self._gauge("route_clock_scale", told, "route", "clock")
+        self._queued = self._gauge("queued_messages", "Messages that wait behind a run of their session.")
+        told = "Seconds that the first of them has been waiting."
+        self._queued_seconds = self._gauge("queued_seconds", told)
+        told = "Bytes: free and total of the data folder's file system, and of the journal."
+        self._disk = self._gauge("disk_bytes", told, "part")
 
     def _make_server_metrics(self) -> None:
         self._http_requests = self._counter(

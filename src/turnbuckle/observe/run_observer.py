@@ -80,7 +80,7 @@ class RunStats:
 
     __slots__ = (
         "asked", "began_at", "claimed", "finish", "first_at", "last_at", "longest_gap", "model",
-        "reply_id", "run", "session", "stalls", "tools", "usage",
+        "reply_id", "route", "run", "session", "stalls", "tools", "usage",
     )  # fmt: skip
 
     def __init__(self, run: RunId, began_at: float, session: SessionId, claimed: bool = False) -> None:
@@ -90,6 +90,7 @@ class RunStats:
         self.claimed = claimed
         self.tools: dict[str, ToolStarted] = {}
         self.stalls = 0  # stalled calls that no later call has made up for
+        self.route = ""  # the one that was asked last
         self.last_at = began_at
         self.begin(None)
 
@@ -151,6 +152,7 @@ class RunObserver:
         if isinstance(fact, ModelAsked):
             seen.begin(fact)
             seen.last_at = fact.at
+            seen.route = fact.route
         self._tell(lambda onlooker: onlooker.take(seen, fact))
         if isinstance(fact, ToolStarted):
             seen.tools[fact.call_id] = fact

@@ -324,9 +324,9 @@ class RunLog:
         compaction = turn.compaction if turn.told_by == turn.run else None
         left = len(turn.messages) - turn.measured
         measure = None if turn.measure is None else replace(turn.measure, left=left)
-        ended = replace(
-            ended, compaction=compaction, measure=measure, spent=turn.tally.spent, drafted=turn.drafted
-        )
+        tally = turn.tally
+        ended = replace(ended, compaction=compaction, measure=measure, drafted=turn.drafted)
+        ended = replace(ended, spent=tally.spent, routes=tally.routes)
         fits = sum(map(_size, turn.added)) <= MOST_ADDED
         return [*facts[:-1], replace(ended, added=turn.added) if fits else ended]
 

@@ -130,6 +130,12 @@ class SessionManager:
         """In how many sessions something is about to begin."""
         return sum(worker.running is None and bool(worker.state.waiting) for worker in self._open.values())
 
+    @property
+    def queued(self) -> tuple[int, float | None]:
+        """How many messages wait here, and since when the first of them does."""
+        since = [message.at for worker in self._open.values() for message in worker.state.waiting]
+        return len(since), min(since, default=None)
+
     def rest(self) -> None:
         """Begin nothing more."""
         self._resting = True

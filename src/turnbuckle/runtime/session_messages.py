@@ -3,15 +3,17 @@
 from datetime import tzinfo
 
 from msgspec import DecodeError, Struct
+from msgspec.structs import replace
 
 from turnbuckle.journal.port import Damaged, FormatUnknown, JournalError, TooLarge
 from turnbuckle.session.facts import BegunAnew, Busy, SessionFact
 from turnbuckle.session.reset import ResetRule, Surface, reason
 from turnbuckle.session.state import SessionState
 from turnbuckle.turn.approvals import open_in
+from turnbuckle.turn.facts import RunStarted
 from turnbuckle.turn.labels import short_argument
 from turnbuckle.turn.state import Turn
-from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.ids import RouteName, RunId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.origin import Origin
 from turnbuckle.vocab.redaction import without_credentials
@@ -46,6 +48,18 @@ class Accepted(Struct, frozen=True):
     after: int = 0
     queued: str = ""
     again: bool = False
+
+
+def said_again(
+    started: RunStarted, first: tuple[Message, ...], run: RunId | None, route: str
+) -> IncomingMessage:
+    """What began a run, to begin another with; on this route, if one is named."""
+    messages, options = started.messages[len(started.messages) - started.fresh :], started.options
+    origin = replace(started.origin, notice="", notice_why="", queued="")  # once, and that was then
+    if route:
+        options = replace(options, route=RouteName(route))
+        origin = replace(origin, model=f"agent/{route}" if options.own_tools else route)
+    return IncomingMessage(messages, "refuse", options, origin, first, run=run)
 
 
 def turn_awaited(before: Turn | None, waiting: int) -> str:

@@ -43,6 +43,7 @@ from turnbuckle.runtime.session_messages import (
     WorkerClosed,
     due_reset,
     refusal,
+    said_again,
     turn_awaited,
 )
 from turnbuckle.session.facts import (
@@ -273,9 +274,9 @@ class SessionWorker(HeldSession):
                 await self._change([undone], notes=unfound(last), untitled=untitled)
             return last
 
-    async def retry(self, said: IncomingMessage | None = None) -> Accepted | None:
-        """Say again what began the last run, which then counts no more. None if there is none. Raises
-        SessionBusy."""
+    async def retry(self, said: IncomingMessage | None = None, route: str = "") -> Accepted | None:
+        """Say again what began the last run, which then counts no more; on this route, if one is named. None
+        if there is none. Raises SessionBusy."""
         async with self._changing():
             if said is not None and (same := await self._said_before(said)) is not None:
                 return same
@@ -284,11 +285,9 @@ class SessionWorker(HeldSession):
             started = None if last is None else await self._started(last)
             if last is None or started is None:
                 return None
-            messages = started.messages[len(started.messages) - started.fresh :]
-            origin = replace(started.origin, notice="", notice_why="", queued="")  # once, and that was then
             run = said.run if said is not None else None
             first = said.first if said is not None else await self._opening_of(started)
-            again = IncomingMessage(messages, "refuse", started.options, origin, first, run=run)
+            again = said_again(started, first, run, route)
             return await self._take(again, Undone(self._wall(), last))
 
     async def forget(self, run: RunId) -> None:

@@ -9,12 +9,22 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from turnbuckle.errors import ModelUnknown
+from turnbuckle.errors import InvalidValue, ModelUnknown
+from turnbuckle.turn.policy import Policy
 from turnbuckle.vocab.ids import ProtocolName, RouteName
 
 AGENT = "agent"
 ON_ROUTE = f"{AGENT}/"
 _SHOWN = 12
+
+
+def known_route(policy: Policy, name: str) -> RouteName:
+    """A route by its name. Raises InvalidValue."""
+    names = [route.name for route in policy.routes]
+    if name not in names:
+        listed = ", ".join(names[:_SHOWN])
+        raise InvalidValue(f"there is no route {name[:200]!r}; there are {listed}", "route")
+    return RouteName(name)
 
 
 class ModelChoice(Struct, frozen=True):

@@ -7,7 +7,7 @@ like any other. It is kept under another kind than runs are, and no model is eve
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnbuckle.errors import RuleUnknown, SessionBusy
+from turnbuckle.errors import InvalidValue, RuleUnknown, SessionBusy
 from turnbuckle.journal.port import StreamQuery
 from turnbuckle.runtime.held_session import KIND
 from turnbuckle.runtime.runs import NewRun
@@ -15,6 +15,7 @@ from turnbuckle.runtime.session_manager import SessionManager
 from turnbuckle.runtime.session_messages import Accepted, IncomingMessage
 from turnbuckle.runtime.session_worker import SessionWorker
 from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.service.catalog import ON_ROUTE, known_route
 from turnbuckle.service.owners import public_session
 from turnbuckle.service.rules import RuleService
 from turnbuckle.service.spending import SpendingService
@@ -133,7 +134,7 @@ class Commands:
             case "context":
                 return CommandReply(context_text(await self.context(worker)))
             case "retry":
-                return await self._retried(worker, said)
+                return await self._retried(worker, said, words_behind(new.words))
             case _:
                 running = worker.running
                 if running is not None and running.turn.outcome is not None:
@@ -181,9 +182,13 @@ class Commands:
             "There is nothing to undo." if run is None else "Undone: your last message and its answer."
         )
 
-    async def _retried(self, worker: SessionWorker, said: IncomingMessage) -> CommandReply:
+    async def _retried(self, worker: SessionWorker, said: IncomingMessage, name: str) -> CommandReply:
         try:
-            taken = await worker.retry(said)
+            route = known_route(self._sessions.runs.policy, name.removeprefix(ON_ROUTE)) if name else ""
+        except InvalidValue as wrong:
+            return CommandReply(f"Not retried: {wrong}.")
+        try:
+            taken = await worker.retry(said, route)
         except SessionBusy as busy:
             return CommandReply(f"Not now: {busy}.")
         return CommandReply("There is nothing to retry.") if taken is None else CommandReply(taken=taken)

@@ -18,13 +18,14 @@ from turnbuckle.runtime.undo import undone_in
 from turnbuckle.service.anywhere import NodeDesk
 from turnbuckle.service.owners import Owner, of, public_session, run_id
 from turnbuckle.service.run_handle import RunHandle, handle_of
+from turnbuckle.service.run_search import RunFilter, find_runs
 from turnbuckle.service.run_view import ApprovalView, RunFold, RunLine, RunView, line_of, queued_view
+from turnbuckle.service.spending import RunSums
 from turnbuckle.service.stores import Stores
 from turnbuckle.turn.approvals import open_in
 from turnbuckle.turn.facts import Fact, RunStarted, UserSpoke, decode
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
-from turnbuckle.vocab.prices import Spent
 
 PATIENCE = 3.0
 """Seconds without a driver after which a run is called unfinished. A session that lost its run takes it up
@@ -35,7 +36,7 @@ class _Standing(Struct, frozen=True):
     """A run that another node drives, as a list shows it."""
 
     status: Literal["running", "waiting_for_approval"] = "running"
-    spent: Spent | None = None
+    sums: RunSums = RunSums()
 
 
 class RunReading:
@@ -47,7 +48,6 @@ class RunReading:
         self._runs = stores.runs
         self._manager = stores.manager
         self.spending = stores.spending
-        self.route_of: Callable[[RunId], str] = lambda run: ""  # whoever looks on may know
         self.is_read: Callable[[RunId], bool] = lambda _: False
         """Whether anybody reads a run here."""
 
@@ -140,18 +140,32 @@ class RunReading:
     ) -> tuple[list[StreamRow], list[RunLine]]:
         """A page of runs, the last touched first: as the index has them, and as they are shown."""
         rows = await self._journal.streams(replace(wanted, kind=RUN, user=of(owner)), place, limit)
-        spent = {row.name: await self.spending.of_run(row) for row in rows}
-        elsewhere = await self._standing(rows)
-        return rows, [
-            self._line_of(row, owner, spent[row.name], elsewhere.get(row.name, _Standing())) for row in rows
-        ]
+        return rows, await self._lines(rows, owner)
 
-    def _line_of(self, row: StreamRow, owner: Owner, spent: Spent | None, standing: _Standing) -> RunLine:
+    async def search(
+        self, wanted: StreamQuery, fits: RunFilter, owner: Owner, after: str = "", limit: int = 50
+    ) -> tuple[list[RunLine], str]:
+        """A page of the runs that fit, and where it ended. It may hold fewer than were asked for, even none,
+        and still lead on. Raises InvalidValue."""
+
+        async def route_of(row: StreamRow) -> str:
+            return (await self.spending.sums_of(row)).route
+
+        wanted = replace(wanted, kind=RUN, user=of(owner))
+        found = await find_runs(self._journal, wanted, fits, route_of, after, limit)
+        return await self._lines(found.rows, owner), found.next
+
+    async def _lines(self, rows: Sequence[StreamRow], owner: Owner) -> list[RunLine]:
+        sums = {row.name: await self.spending.sums_of(row) for row in rows}
+        elsewhere = await self._standing(rows)
+        return [self._line_of(row, owner, sums[row.name], elsewhere.get(row.name)) for row in rows]
+
+    def _line_of(self, row: StreamRow, owner: Owner, sums: RunSums, standing: _Standing | None) -> RunLine:
         if self._goes_on_elsewhere(row):
-            line = line_of(row, owner, None, standing.spent)
-            return replace(line, status=standing.status)
-        run = RunId(row.name)
-        return line_of(row, owner, self._runs.live(run), spent, self.route_of(run))
+            told = standing or _Standing(sums=sums)
+            line = line_of(row, owner, None, told.sums.spent, told.sums.route or sums.route)
+            return replace(line, status=told.status)
+        return line_of(row, owner, self._runs.live(RunId(row.name)), sums.spent, sums.route)
 
     async def _standing(self, rows: Sequence[StreamRow]) -> dict[str, _Standing]:
         """Of those that other nodes drive: how they stand. One that does not answer is left out."""
@@ -164,12 +178,13 @@ class RunReading:
         return found
 
     async def _standing_here(self, runs: list[RunId]) -> dict[str, _Standing]:
-        live = {run: self._runs.live(run) for run in runs}
-        return {
-            run: _Standing("waiting_for_approval" if open_in(one.turn) else "running", one.turn.tally.spent)
-            for run, one in live.items()
-            if one is not None
-        }
+        found: dict[str, _Standing] = {}
+        for run in runs:
+            if (one := self._runs.live(run)) is not None:
+                tally = one.turn.tally
+                sums = RunSums(tally.spent, tally.routes)
+                found[run] = _Standing("waiting_for_approval" if open_in(one.turn) else "running", sums)
+        return found
 
     # Reading
 
@@ -203,9 +218,7 @@ class RunReading:
         except RunUnknown:
             session = public_session(owner, begun.session)
             return RunLine(begun.run, session, "queued", "", begun.created, begun.created)
-        elsewhere = await self._standing([row])
-        spent = await self.spending.of_run(row)
-        return self._line_of(row, owner, spent, elsewhere.get(row.name, _Standing()))
+        return (await self._lines([row], owner))[0]
 
     async def view(self, run: str, owner: Owner) -> RunView:
         """A run as it stands. Raises RunUnknown."""

@@ -122,7 +122,7 @@ class RunView(Struct, frozen=True):
 
 class RunLine(Struct, frozen=True):
     """A run in a list. `spent` is null where it is not known: the run has no end yet, or is of a version that
-    did not count. `route` is the one that was asked last, of runs since the server started."""
+    did not count. `route` is the one that answered, or was asked last."""
 
     id: str
     session: str

@@ -35,6 +35,7 @@ from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.runtime.transcript import MessagePlace, SessionMessage
 from turnbuckle.service.anywhere import NodeDesk, anywhere
 from turnbuckle.service.background import BackgroundOfSessions
+from turnbuckle.service.catalog import known_route
 from turnbuckle.service.commands import Commands, SessionContext
 from turnbuckle.service.owners import LOCAL, Caller, Owner, of, public_session, run_id, session_id
 from turnbuckle.service.stores import RequestKey, Stores
@@ -370,18 +371,28 @@ class SessionService(SessionReader, BackgroundOfSessions):
     # Changing
 
     async def change(
-        self, row: StreamRow, caller: Caller, verb: Verb, key: RequestKey | None = None, keep: str = ""
+        self,
+        row: StreamRow,
+        caller: Caller,
+        verb: Verb,
+        key: RequestKey | None = None,
+        *,
+        keep: str = "",
+        route: str = "",
     ) -> SessionChange:
         """Stop a session, start it fresh, take its last run or its last compaction back, say its last message
-        again, or make what its model is told smaller: `keep` says what must stay. The same request under the
-        same key does it once. Raises SessionBusy, and what a key raises."""
+        again, on `route` if one is named, or make what its model is told smaller: `keep` says what must stay.
+        The same request under the same key does it once. Raises SessionBusy, InvalidValue for a route that
+        there is not, and what a key raises."""
+        if route:
+            known_route(self._stores.runs.policy, route)
         if key is None and self.desk is not None:  # another node may do it twice, and must know
             key = RequestKey(row.user or LOCAL, self._stores.environment.new_name("once"), "")
-        return await self._change(row, caller, verb, key, keep)
+        return await self._change(row, caller, verb, key, keep, route)
 
     @anywhere("row")
     async def _change(
-        self, row: StreamRow, caller: Caller, verb: Verb, key: RequestKey | None, keep: str
+        self, row: StreamRow, caller: Caller, verb: Verb, key: RequestKey | None, keep: str, route: str
     ) -> SessionChange:
         match verb:
             case "stop":
@@ -399,7 +410,7 @@ class SessionService(SessionReader, BackgroundOfSessions):
                 run = await self._in(row, lambda worker: worker.undo(request))
                 return SessionChange("nothing") if run is None else SessionChange("undone", run)
             case "retry":
-                return await self._retry(row, key)
+                return await self._retry(row, key, route)
             case "compact":
                 reserved = await self._stores.reserve(key)
                 message = IncomingMessage(
@@ -432,14 +443,14 @@ class SessionService(SessionReader, BackgroundOfSessions):
             await running.over()
         return left
 
-    async def _retry(self, row: StreamRow, key: RequestKey | None) -> SessionChange:
+    async def _retry(self, row: StreamRow, key: RequestKey | None, route: str) -> SessionChange:
         reserved = await self._stores.reserve(key)
         if reserved is None:
-            taken = await self._in(row, lambda worker: worker.retry())
+            taken = await self._in(row, lambda worker: worker.retry(None, route))
             return SessionChange("nothing") if taken is None else SessionChange("retried", taken.run)
         message = IncomingMessage((), run=reserved.run)
         async with self._stores.idempotency.starting(reserved.run) as fresh:
-            if fresh and await self._in(row, lambda worker: worker.retry(message)) is None:
+            if fresh and await self._in(row, lambda worker: worker.retry(message, route)) is None:
                 return SessionChange("nothing")
         return SessionChange("retried", reserved.run)
 

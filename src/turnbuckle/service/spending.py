@@ -13,15 +13,32 @@ from turnbuckle.journal.port import Journal, StreamQuery, StreamRow
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, Runs
 from turnbuckle.service.owners import Owner, of
-from turnbuckle.turn.facts import RunEnded, decode
+from turnbuckle.turn.facts import ModelAsked, RunEnded, decode
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.prices import NOTHING_SPENT, Spent, spent_text, together
+from turnbuckle.vocab.route_use import RouteUse
 
 MOST_RUNS = 20_000
 """Runs that one question looks at; the newest of them."""
 DAY = 86_400.0
 _KEPT = 50_000
 _PAGE = 200
+_LOOKED_AT = 500
+_ASKED = b'{"type":"model_asked"'
+
+
+class RunSums(Struct, frozen=True):
+    """What is known of a run without reading all of it. `spent` is None if nobody knows; `ended_at` is None
+    if it has no end. The route that was asked last stands last in `routes`."""
+
+    spent: Spent | None = None
+    routes: tuple[RouteUse, ...] = ()
+    ended_at: float | None = None
+
+    @property
+    def route(self) -> str:
+        """The one that answered, or was asked last; empty if none was asked."""
+        return self.routes[-1].route if self.routes else ""
 
 
 class Spending(Struct, frozen=True):
@@ -48,15 +65,20 @@ class SpendingService:
     def __init__(self, journal: Journal, runs: Runs) -> None:
         self._journal = journal
         self._runs = runs
-        self._known: dict[str, Spent | None] = {}
+        self._known: dict[str, RunSums] = {}
 
     async def of_run(self, row: StreamRow) -> Spent | None:
         """What one run has used so far; None if nobody knows."""
+        return (await self.sums_of(row)).spent
+
+    async def sums_of(self, row: StreamRow) -> RunSums:
+        """What one run has used so far, and which routes it has asked."""
         running = self._runs.live(RunId(row.name))
-        if running is not None:
-            return running.turn.tally.spent
+        if running is not None and row.status == RUNNING:
+            tally = running.turn.tally
+            return RunSums(tally.spent, tally.routes)
         if row.status == RUNNING:
-            return None
+            return RunSums(routes=await self._asked_last(row.name))
         if row.name not in self._known:
             while len(self._known) >= _KEPT:
                 del self._known[next(iter(self._known))]
@@ -93,10 +115,25 @@ class SpendingService:
         named = (("This session", whole), ("Today (UTC)", today))
         return "\n".join([*lines, *(f"{name}: {spending_text(spending)}." for name, spending in named)])
 
-    async def _stored(self, run: str) -> Spent | None:
+    async def _stored(self, run: str) -> RunSums:
         last = await self._journal.read(run, max(await self._journal.head(run) - 1, 0), 1)
         fact = decode(last[-1].data) if last else None
-        return fact.spent if isinstance(fact, RunEnded) else None
+        if not isinstance(fact, RunEnded):
+            return RunSums()
+        # Of a version whose ends did not say it.
+        routes = fact.routes or (
+            await self._asked_last(run) if fact.spent is None or fact.spent.calls else ()
+        )
+        return RunSums(fact.spent, routes, fact.at)
+
+    async def _asked_last(self, run: str) -> tuple[RouteUse, ...]:
+        """The route of the last model call among the newest facts of a run that has not said it itself."""
+        newest = await self._journal.read(run, max(await self._journal.head(run) - _LOOKED_AT, 0), _LOOKED_AT)
+        for item in reversed(newest):
+            fact = decode(item.data) if item.data.startswith(_ASKED) else None
+            if isinstance(fact, ModelAsked):
+                return (RouteUse(fact.route),)
+        return ()
 
     async def _rows(self, wanted: StreamQuery, since: float) -> AsyncIterator[StreamRow]:
         place: tuple[float, str] | None = None

@@ -1,5 +1,5 @@
 """What people type to the session itself instead of to the model: one word behind a slash, alone in its
-message. Only `/compact` and `/rules remove` take more behind it.
+message. Only `/compact`, `/rules remove` and `/retry ROUTE` take more behind it.
 
 Anything else that begins with a slash is for the model: a path, a regular expression, a command that we do
 not know.
@@ -34,7 +34,7 @@ HELP: dict[Command, str] = {
     "stop": "force: end what runs, and what waits behind it; the next message starts fresh",
     "new": "begin a new conversation in this session",
     "reset": "the same, where something went wrong",
-    "retry": "retry the last message, as if its answer had not been given",
+    "retry": "retry the last message, as if its answer had not been given; a name behind it is the route",
     "undo": "take back the last message and its answer",
     "compact": "make what the model is told of this conversation smaller; words behind it say what to keep",
     "context": "how full the model's window is, and the summary that it is told",
@@ -58,6 +58,8 @@ def parse(text: str) -> Command | None:
         return "compact"
     if _REMOVE_RULE.fullmatch(word):
         return "rules"
+    if word.startswith("/retry ") and len(word.split()) == 2:
+        return "retry"
     return next((name for name in HELP if word == f"/{name}"), None)
 
 

@@ -24,6 +24,7 @@ from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.prices import Price, Spent
 from turnbuckle.vocab.quirks import CapField
 from turnbuckle.vocab.request import RunOptions
+from turnbuckle.vocab.route_use import RouteUse
 from turnbuckle.vocab.tooling import ToolOutcome
 
 ApprovalKind = Literal["approval", "question"]
@@ -414,6 +415,8 @@ class RunEnded(Struct, frozen=True, tag="run_ended", omit_defaults=True):
     """What its model calls have used. None in runs of versions that did not count it."""
     drafted: bool = False
     """Whether there was a draft in its conversation so far."""
+    routes: tuple[RouteUse, ...] = ()
+    """The routes that it has asked, the last one last, and what broke there."""
 
 
 Fact = (

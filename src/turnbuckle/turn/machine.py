@@ -59,6 +59,7 @@ from turnbuckle.turn.facts import (
     Waited,
 )
 from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.route_uses import with_break, with_call
 from turnbuckle.turn.state import Ask, Tally, Turn, ask_on
 from turnbuckle.turn.structured import ending
 from turnbuckle.vocab.events import Cut, Usage
@@ -66,7 +67,8 @@ from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
-from turnbuckle.vocab.prices import Price, with_call
+from turnbuckle.vocab.prices import Price
+from turnbuckle.vocab.prices import with_call as spent_with_call
 from turnbuckle.vocab.reply import Reply
 from turnbuckle.vocab.tooling import result_part
 from turnbuckle.wire.registry import rules_of
@@ -101,6 +103,7 @@ def apply(turn: Turn, taken: Input, policy: Policy, *, sending: bool = False) ->
         case RunClaimed():
             return _claimed(turn)
         case ModelAsked(folding=folding):
+            turn = replace(turn, tally=replace(turn.tally, routes=with_call(turn.tally.routes, taken.route)))
             return _asked(steering.heard(turn), taken) if folding is None else compacting.asked(turn, taken)
         case Compacted():
             return compact.compacted(turn, taken, sending=sending)
@@ -109,7 +112,7 @@ def apply(turn: Turn, taken: Input, policy: Policy, *, sending: bool = False) ->
         case AttemptOver():
             return _over(turn, taken, policy)
         case Decided():
-            return broken_reply.decided_on(turn, taken, policy)
+            return broken_reply.decided_on(_broke(turn, taken), taken, policy)
         case DraftKept(_, draft, left_by):
             inherited = (*turn.inherited, draft.id) if left_by else turn.inherited
             return replace(turn, drafts={**turn.drafts, draft.id: draft}, drafted=True, inherited=inherited)
@@ -255,12 +258,22 @@ def _asked(turn: Turn, asked: ModelAsked) -> Turn:
 # Replies
 
 
+def _broke(turn: Turn, decided: Decided) -> Turn:
+    """With the break in the sums of its route."""
+    assert turn.ask is not None
+    tally, seconds = turn.tally, decided.at - turn.asked_at
+    routes = with_break(tally.routes, turn.ask.route, decided, seconds, tally.call_cost)
+    return replace(turn, tally=replace(tally, routes=routes))
+
+
 def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
     reply = with_own_ids(over.reply)
     usage = reply.usage
     given, written = budget.tokens_of(reply, turn)
     used = replace(usage or Usage(), input=given, output=written)
-    tally = replace(turn.tally, spent=with_call(turn.tally.spent, used, over.price))
+    spent = spent_with_call(turn.tally.spent, used, over.price)
+    cost = (spent.cost or 0.0) - (turn.tally.spent.cost or 0.0)
+    tally = replace(turn.tally, spent=spent, call_cost=cost)
     turn = replace(turn, tally=tally, reply=reply, orphan=False, resting=over.resting)
     verdict = broken_reply.verdict_on(turn)
     if turn.ask is not None and turn.ask.folding is not None:

@@ -18,6 +18,7 @@ from turnbuckle.vocab.prices import NOTHING_SPENT, Spent
 from turnbuckle.vocab.quirks import CapField
 from turnbuckle.vocab.reply import Reply
 from turnbuckle.vocab.request import RunOptions
+from turnbuckle.vocab.route_use import RouteUse
 from turnbuckle.vocab.tooling import ToolOutcome
 
 Phase = Literal[
@@ -99,6 +100,8 @@ class Tally(Struct, frozen=True):
     asks: int = 0
     tool_runs: int = 0
     spent: Spent = NOTHING_SPENT
+    call_cost: float = 0.0  # of the last model call that is over, as far as it is known
+    routes: tuple[RouteUse, ...] = ()  # the one that was asked last stands last
     retries: int = 0  # silent tries in a row on this route
     waits: int = 0  # waits in a row that the provider asked for
     unproductive: int = 0  # continuations in a row without progress

@@ -38,6 +38,10 @@ CATALOG = Catalog([(RouteName("main"), "m", "openai_chat"), (RouteName("meta/lla
 NOWHERE = Path("/nonexistent")
 
 
+async def _numbers() -> bytes:
+    return b"turnbuckle_up 1\n"
+
+
 class Lines:
     """A dialect: each item is one frame, and the item END is the last one. Some items say nothing."""
 
@@ -296,7 +300,7 @@ def memory_service(
     readiness = Readiness(made.journal, lambda: made.slots.closing)
     rows = (
         *sample_endpoints(lambda: tailing, dialect),
-        *health_endpoints(readiness, lambda: b"turnbuckle_up 1\n"),
+        *health_endpoints(readiness, _numbers),
         *model_endpoints(CATALOG, 1_700_000_000),
         *endpoints,
     )

@@ -40,6 +40,7 @@ _ABOUT: dict[Word, tuple[str, str]] = {
     **{name: ("", about) for name, about in OF_SESSION.items()},
     "compact": ("[WORDS]", "make what the model is told smaller; the words say what to keep"),
     "rules": ("[remove ID]", "what you have always allowed, or take one of it away"),
+    "retry": ("[ROUTE]", "retry the last message, as if its answer had not been given, on a route"),
     "sessions": ("[WORDS]", "list the sessions, or those in which the words stand"),
     "session": ("NAME", "go on in another session, or begin it"),
     "runs": ("", "what was run in this session"),
@@ -130,6 +131,8 @@ def _checked(word: Word, rest: str) -> Command | Wrong:
         fault = "/drafts takes nothing, or show ID, or save ID PATH"
     elif word == "rules" and rest and not _is_removal(rest.split()):
         fault = "/rules takes nothing, or remove ID"
+    elif word == "retry" and len(rest.split()) > 1:
+        fault = "/retry takes nothing, or the name of a route"
     elif word == "session" and len(rest.split()) > 1:
         fault = "the name of a session has no spaces"
     return Wrong(fault) if fault else Command(word, rest)

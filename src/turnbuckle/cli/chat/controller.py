@@ -314,8 +314,9 @@ class ChatController:
                 await self._tell(await self._place.told(self.session, f"/rules {rest}".rstrip()))
             case Command("undo", "compaction"):
                 await self._tell(change_text(await self._place.change(self.session, "undo_compaction")))
-            case Command("stop" | "new" | "reset" | "undo" | "retry" as verb):
-                done = await self._place.change(self.session, verb)
+            case Command("stop" | "new" | "reset" | "undo" | "retry" as verb, name):
+                route = await route_named(self._place, name) if name else ""
+                done = await self._place.change(self.session, verb, route=route)
                 if verb in ("stop", "new", "reset"):
                     self._pending.clear()
                     self._awaited &= {self._run}

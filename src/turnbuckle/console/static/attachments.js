@@ -77,6 +77,13 @@ function framed(name, text) {
   return `${name.replace(/\s+/g, " ")}:\n${fence}\n${text.endsWith("\n") ? text : `${text}\n`}${fence}`;
 }
 
+/** The file that such a text is of, or null. @param {string} text @returns {{name: string, text: string}|null} */
+export function attachedText(text) {
+  const head = /^([^\n]{1,500}):\n(`{3,})\n/.exec(text);
+  if (!head || !text.endsWith(`\n${head[2]}`)) return null;
+  return { name: head[1], text: text.slice(head[0].length, -head[2].length) };
+}
+
 function dataUrl(type, bytes) {
   const pieces = [];
   for (let at = 0; at < bytes.length; at += 0x8000) pieces.push(String.fromCharCode(...bytes.subarray(at, at + 0x8000)));

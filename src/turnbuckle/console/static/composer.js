@@ -16,6 +16,13 @@ const BUSY = [
 const MODEL = "turnbuckle.model";
 
 /** `agent/main` is the agent on the route main. */
+const ON_ROUTE = "agent/";
+
+/** The routes that the agent can be run on. @param {string[]} models */
+export function routesOf(models) {
+  return models.filter((name) => name.startsWith(ON_ROUTE)).map((name) => name.slice(ON_ROUTE.length));
+}
+
 function routeWords(name) {
   return name.startsWith("agent/") ? name.slice("agent/".length) : "Usual route";
 }
@@ -178,6 +185,14 @@ export class Composer {
   #grow() {
     this.box.style.height = "auto";
     this.box.style.height = `${Math.min(this.box.scrollHeight + 2, TALLEST)}px`;
+  }
+
+  /** From the next message on, this route. */
+  choose(route) {
+    const select = this.model.querySelector("select");
+    if (!select) return;
+    select.value = ON_ROUTE + route;
+    this.wiring.store?.setItem(MODEL, select.value);
   }
 
   #busyChoice() {

@@ -4,14 +4,15 @@ import { el, icon, newId } from "./elements.js";
 
 /**
  * A button that opens a list of things to do. `entries` is asked each time, so that it fits what is.
- * @param {string} label @param {() => {text: string, act: () => void, danger?: boolean}[]} entries
+ * With `words` the button shows them, and else three dots.
+ * @param {string} label @param {() => {text: string, act: () => void, danger?: boolean}[]} entries @param {string} [words]
  */
-export function menuButton(label, entries) {
+export function menuButton(label, entries, words = "") {
   const id = newId("menu");
-  const button = el("button.plain.icon", { type: "button", "aria-haspopup": "menu", "aria-expanded": "false" });
-  button.setAttribute("aria-label", label);
-  button.setAttribute("title", label);
-  button.append(icon("more"));
+  const kind = words ? "button.small" : "button.plain.icon";
+  const button = el(kind, { type: "button", "aria-haspopup": "menu", "aria-expanded": "false", title: label });
+  if (!words) button.setAttribute("aria-label", label);
+  button.append(words || icon("more"));
   button.addEventListener("click", (event) => {
     event.preventDefault();
     event.stopPropagation();

@@ -20,16 +20,6 @@ export function extended(shown, page) {
   return [...shown, ...page.filter((one) => !known.has(one.id))];
 }
 
-/** Runs whose title, route, session or id hold every word. */
-export function found(rows, words) {
-  const asked = words.split(/\s+/).map(plain).filter(Boolean);
-  if (!asked.length) return rows;
-  return rows.filter((row) => {
-    const text = plain([row.title, row.route, row.session, row.id].join(" "));
-    return asked.every((word) => text.includes(word));
-  });
-}
-
 /** What is said under a search. @param {number} count of what is shown @param {boolean} more may stand behind it */
 export function foundWords(count, more) {
   if (!count) return more ? "Searching …" : "Nothing was found.";

@@ -1,5 +1,6 @@
-/** How the server fares: what runs, what it used, what was wasted and why, how the routes are, and the disk. */
+/** How the server fares: what runs and waits, what it used, what was wasted and why, how the routes are, and the disk. */
 
+import { addressOf } from "./address.js";
 import { el, setText } from "./elements.js";
 import { NodesPart } from "./nodes_part.js";
 import { clock, many, money, size, spaced, span, spentWords, whole } from "./words.js";
@@ -21,6 +22,7 @@ export class OverviewPage {
   constructor(shell) {
     this.shell = shell;
     this.now = el("dl.about");
+    this.queue = el("div");
     this.routes = el("div");
     this.waste = el("div");
     this.used = el("div");
@@ -34,6 +36,7 @@ export class OverviewPage {
       this.problem,
       part("Now", this.now),
       this.nodes.element,
+      part("Queue", this.queue),
       part("Routes", this.routes),
       part("Waste by day and cause", this.waste),
       part(`The last ${DAYS} days`, this.used),
@@ -78,24 +81,47 @@ export class OverviewPage {
 
   #draw(overview) {
     const waiting = this.shell.watch.approvals.length;
-    const key = JSON.stringify([{ ...overview, disk: size(overview.disk.free ?? 0) }, this.#days, waiting]);
+    const disk = [size(overview.disk.free ?? 0), size(overview.disk.journal ?? 0)];
+    const waits = overview.queue.map(({ run, since }) => [run, span(this.shell.api.now() - since)]);
+    const key = JSON.stringify([{ ...overview, disk, queue: waits }, this.#days, waiting]);
     if (key === this.#drawn) return; // nobody loses their place for nothing
     this.#drawn = key;
     this.now.replaceChildren(...pairs(nowOf(overview, waiting)));
+    this.queue.replaceChildren(queueOf(overview.queue, this.shell.api.now()));
     this.routes.replaceChildren(routesOf(overview.routes));
-    this.waste.replaceChildren(wasteOf(overview.waste));
+    this.waste.replaceChildren(wasteOf(overview.waste, overview.waste_ever));
     this.used.replaceChildren(daysOf(this.#days ?? []));
-    setText(this.since, `Routes and waste count from ${clock(overview.since, this.shell.api.now())}, when this server started.`);
+    setText(this.since, sinceWords(overview, this.shell.api.now()));
   }
 }
 
-function nowOf({ runs, disk }, waiting) {
+function sinceWords({ since, complete }, now) {
+  if (since === null) return "";
+  const older = complete ? "" : " Older runs are still being counted.";
+  return `Routes and waste count all runs since ${clock(since, now)}, also those that were deleted.${older}`;
+}
+
+/** What waits, for how long, and behind what. */
+function queueOf(queue, now) {
+  if (!queue.length) return el("p.muted", null, "Nothing waits for its turn.");
+  const link = (page, id, words) => el("a", { href: addressOf({ page, id }) }, words);
+  const rows = queue.map(({ run, session, title, since, behind, ahead }) => [
+    link("session", session, title || run),
+    span(now - since),
+    behind ? link("run", behind, ahead ? "the message before it" : "the run under way") : "nothing: it is about to begin",
+  ]);
+  return table(["Message", "Waits for", "Behind"], rows, [1]);
+}
+
+function nowOf({ runs, queue, disk }, waiting) {
   const free = disk.total ? `${size(disk.free)} of ${size(disk.total)} free` : "not known";
   const yours = runs.yours === runs.all ? "" : `${whole(runs.yours)} of them yours, `;
   return [
     ["Runs under way", el("a", { href: "#/runs" }, `${whole(runs.all)} (${yours}${whole(runs.most)} at most)`)],
+    ["In the queue", many(queue.length, "message")],
     ["Waits for you", el("a", { href: "#/approvals" }, many(waiting, "question"))],
     ["Disk of the data", disk.total && disk.free / disk.total < 0.05 ? el("strong.bad", null, free) : free],
+    ["Journal", disk.journal === null ? "in a database" : size(disk.journal)],
   ];
 }
 
@@ -104,9 +130,10 @@ function routesOf(routes) {
     const words = standing === "benched" ? `rests ${span(seconds)}` : STANDING[standing];
     const state = el(standing === "fit" ? "span" : "span.warn", { title: why }, words);
     return [el("code", null, name), el("span", null, state, why && el("span.small.muted", null, ` ${why}`)), calls.calls,
-      calls.breaks, calls.stalls, calls.recovered, calls.given_up, clocksOf(clocks)];
+      calls.breaks, calls.stalls, calls.recovered, calls.given_up, calls.stopped, clocksOf(clocks)];
   });
-  return table(["Route", "Health", "Calls", "Breaks", "Stalls", "Recovered", "Gave up", "Learned clocks"], rows, [2, 3, 4, 5, 6]);
+  const names = ["Route", "Health", "Calls", "Breaks", "Stalls", "Recovered", "Gave up", "Stopped", "Learned clocks"];
+  return table(names, rows, [2, 3, 4, 5, 6, 7]);
 }
 
 function clocksOf({ first_event: first, gap, gap_in_call: inCall, reading }) {
@@ -116,10 +143,11 @@ function clocksOf({ first_event: first, gap, gap_in_call: inCall, reading }) {
   return parts.join(", ") || "none yet";
 }
 
-function wasteOf(lines) {
-  if (!lines.length) return el("p.muted", null, "Nothing broke.");
-  const rows = lines.map(({ day, cause, times, seconds, characters, cost }) => [
-    day, spaced(cause), times, span(seconds), characters, cost ? money(cost) : "",
+/** The last days one by one, and under them all time. */
+function wasteOf(lines, ever) {
+  if (!ever.length) return el("p.muted", null, "Nothing broke.");
+  const rows = [...lines, ...ever].map(({ day, cause, times, seconds, characters, cost }) => [
+    day || "All time", spaced(cause), times, span(seconds), characters, cost ? money(cost) : "",
   ]);
   return table(["Day (UTC)", "Cause", "Times", "Time in broken calls", "Characters lost", "Cost"], rows, [2, 3, 4, 5]);
 }

@@ -4,6 +4,7 @@
 // and a page that nobody looks at draws nothing. What changed is asked of the model; nothing else is touched.
 
 import { ChangesView } from "./changes_view.js";
+import { menuButton } from "./dialogs.js";
 import { el, setText } from "./elements.js";
 import { ledgerView, usageWords } from "./ledger_view.js";
 import { receiptView } from "./receipt.js";
@@ -22,7 +23,8 @@ const CAME_TO_NOTHING = new Set(["failed", "partial"]);
 const SILENT = 2; // s of waiting that are worth words in the head
 
 export class RunCard {
-  /** `again`: what can be tried where it came to nothing, as `{words, title, act}`. */
+  /** `again`: what can be tried where it came to nothing, as `{words, title, act}`, or with `choices` in place of `act`:
+   * a function from the route that was asked last to the entries of a menu. */
   constructor({ api, run, session, compact = false, ended = () => {}, started = () => {}, again = [] }) {
     this._api = api;
     this._run = run;
@@ -59,8 +61,7 @@ export class RunCard {
     this.ledger = el("div.ledgerpart");
     this.changes = new ChangesView((...asked) => this._api.ask(...asked), this._path);
     this.again = el("div.again.row", { hidden: true });
-    for (const { words, title, act } of again)
-      this.again.append(el("button.small", { type: "button", title, onclick: () => void this._again(act) }, words));
+    for (const one of again) this.again.append(this._againButton(one));
     this.spoken = el("p.sr", { role: "status" });
     const head = el("header.runhead", null, this.status, this.elapsed, this.waiting, el("span.grow"), this.resume);
     const foot = el("footer.runfoot", null, this.outcome, this.usage, el("span.grow"), this.openLink);
@@ -199,6 +200,17 @@ export class RunCard {
       this._schedule();
     });
     this.resume.disabled = false;
+  }
+
+  _againButton({ words, title, act, choices }) {
+    if (!choices) return el("button.small", { type: "button", title, onclick: () => void this._again(act) }, words);
+    const entries = () => choices(this._route).map((one) => ({ text: one.text, act: () => void this._again(one.act) }));
+    return menuButton(title, entries, words);
+  }
+
+  /** The route that was asked last. */
+  get _route() {
+    return this._model.attempts[this._model.attempts.length - 1]?.route ?? "";
   }
 
   /** One click is enough, and a second one does nothing. */

@@ -1,8 +1,9 @@
-/** All runs, those of no session included, by how they stand. */
+/** All runs, those of no session included. The server finds them: by how they stand, by route, by words and by day. */
 
 import { addressOf } from "./address.js";
+import { routesOf } from "./composer.js";
 import { el, newId, setText } from "./elements.js";
-import { ago, extended, found, merged } from "./lists.js";
+import { ago, extended, merged } from "./lists.js";
 import { STATUS, many, spaced, span, spentWords } from "./words.js";
 
 const STATUSES = [
@@ -13,8 +14,16 @@ const STATUSES = [
   ["cancelled", "Stopped"],
   ["failed", "Failed"],
 ];
+const SINCE = [
+  ["", "Any time"],
+  ["1", "Last day"],
+  ["7", "Last 7 days"],
+  ["30", "Last 30 days"],
+];
+const DAY = 86_400;
 const PAGE = 50;
-const MOST_PAGES = 20; // that one search looks at by itself
+const MOST_PAGES = 20; // that one search looks at by itself; each looks at up to 1,000 runs
+const TYPING = 250; // ms of rest after which words are searched for
 
 export class RunList {
   title = "Runs";
@@ -23,31 +32,45 @@ export class RunList {
   #items = new Map();
   #asked = 0;
   #loading = false;
+  #typing = 0;
 
   /** @param {import("./main.js").Shell} shell */
   constructor(shell) {
     this.shell = shell;
-    const id = newId("status");
-    this.filter = el("select", { id }, ...STATUSES.map(([value, words]) => el("option", { value }, words)));
-    this.filter.addEventListener("change", () => void this.#reload());
+    const routes = routesOf(shell.settings.models);
+    this.status = this.#choice("Show", STATUSES);
+    this.route = this.#choice("Route", [["", "Any route"], ...routes.map((name) => [name, name])]);
+    this.since = this.#choice("Begun", SINCE);
     const words = newId("words");
     this.words = el("input", { type: "search", id: words, placeholder: "Search runs", autocomplete: "off" });
-    this.words.addEventListener("input", () => void this.#searched());
+    this.words.addEventListener("input", () => {
+      clearTimeout(this.#typing);
+      this.#typing = setTimeout(() => void this.#reload(), TYPING);
+    });
     this.list = el("ul.runs", { "aria-label": "Runs" });
     this.note = el("p.muted", { role: "status" });
     this.today = el("span.muted.small.today");
     this.more = el("button", { type: "button", hidden: true, onclick: () => void this.#more() }, "More");
+    const choices = [this.status, ...(routes.length > 1 ? [this.route] : []), this.since];
+    const search = el("span.picker.grow", null, el("label.sr", { for: words }, "Search runs"), this.words);
     this.element = el(
       "div.page",
       null,
-      el("div.row.toolbar", null, el("label", { for: id }, "Show"), this.filter, el("label.sr", { for: words }, "Search runs"),
-        this.words, el("span.grow"), this.today),
+      el("div.row.toolbar", null, ...choices.map((one) => one.parentNode), search, this.today),
       this.list,
       this.note,
       this.more,
     );
     this.seen = new IntersectionObserver((entries) => entries.some((one) => one.isIntersecting) && void this.#more());
     this.onLook = () => void this.#refresh();
+  }
+
+  #choice(label, options) {
+    const id = newId("choice");
+    const select = el("select", { id }, ...options.map(([value, words]) => el("option", { value }, words)));
+    select.addEventListener("change", () => void this.#reload());
+    el("span.picker", null, el("label.small.muted", { for: id }, label), select);
+    return select;
   }
 
   async open() {
@@ -58,6 +81,7 @@ export class RunList {
   }
 
   close() {
+    clearTimeout(this.#typing);
     this.shell.watch.removeEventListener("look", this.onLook);
     this.seen.disconnect();
   }
@@ -66,6 +90,7 @@ export class RunList {
     this.#rows = [];
     this.#next = null;
     await this.#refresh();
+    await this.#searchOn();
   }
 
   async #refresh() {
@@ -96,14 +121,31 @@ export class RunList {
     this.#draw();
   }
 
+  /** A page looks at a bounded number of runs, so what is searched for may stand on a later one. */
+  async #searchOn() {
+    const wanted = this.#query();
+    for (let page = 0; page < MOST_PAGES && this.#next && !this.#loading; page += 1) {
+      if (this.#query() !== wanted || this.#rows.length) return;
+      await this.#more();
+    }
+  }
+
+  #query() {
+    const wanted = new URLSearchParams({ limit: PAGE });
+    if (this.status.value) wanted.set("status", this.status.value);
+    if (this.route.value) wanted.set("route", this.route.value);
+    if (this.since.value) wanted.set("since", Math.floor(this.shell.api.now() / DAY + 1 - this.since.value) * DAY);
+    if (this.words.value.trim()) wanted.set("q", this.words.value.trim());
+    return wanted.toString();
+  }
+
   /** A page, or null if it could not be had or nobody wants it any more. */
   async #ask(behind) {
     this.#asked += 1;
-    const [mine, status] = [this.#asked, this.filter.value];
+    const [mine, query] = [this.#asked, this.#query()];
     try {
-      const only = status ? `&status=${status}` : "";
-      const page = await this.shell.api.ask("GET", `/v1/runs?limit=${PAGE}${only}${behind}`);
-      return mine === this.#asked || (behind && status === this.filter.value) ? page : null;
+      const page = await this.shell.api.ask("GET", `/v1/runs?${query}${behind}`);
+      return mine === this.#asked || (behind && query === this.#query()) ? page : null;
     } catch (problem) {
       if (problem.name !== "ApiProblem") throw problem;
       if (!problem.lost && problem.status !== 401) setText(this.note, problem.message);
@@ -111,20 +153,10 @@ export class RunList {
     }
   }
 
-  /** What is searched for may stand on a later page: a few of them are looked at. */
-  async #searched() {
-    this.#draw();
-    const wanted = this.words.value;
-    for (let page = 0; page < MOST_PAGES && this.#next && this.words.value === wanted && !this.#loading; page += 1) {
-      if (!wanted || this.list.children.length >= PAGE) return;
-      await this.#more();
-    }
-  }
-
   #draw() {
     const now = this.shell.api.now();
     const kept = new Map();
-    const items = found(this.#rows, this.words.value).map((row) => {
+    const items = this.#rows.map((row) => {
       const item = this.#items.get(row.id) ?? made(row);
       setText(item.status, STATUS[row.status] ?? spaced(row.status));
       item.status.dataset.status = row.status;
@@ -138,7 +170,7 @@ export class RunList {
     if (items.length !== this.list.children.length || items.some((item, at) => this.list.children[at] !== item)) {
       this.list.replaceChildren(...items);
     }
-    setText(this.note, items.length ? "" : "There are no such runs.");
+    setText(this.note, items.length ? "" : this.#next ? "Searching older runs…" : "There are no such runs.");
     this.more.hidden = !this.#next;
   }
 }

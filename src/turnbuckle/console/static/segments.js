@@ -1,6 +1,7 @@
 // The parts of a run's card that are words: what the user said, what the model thinks and says, and quiet notices.
 // Each has an `element`, `update()` for when its segment has grown, and `close()`.
 
+import { attachedText } from "./attachments.js";
 import { CappedText } from "./capped_text.js";
 import { colour } from "./code_colours.js";
 import { copyButton } from "./copy_button.js";
@@ -111,7 +112,7 @@ export class SaidSegment {
 }
 
 function part(one) {
-  if (one.kind === "text") return words(one.text || "", one.cut);
+  if (one.kind === "text") return attached(one) ?? words(one.text || "", one.cut);
   if (one.kind === "image" || one.kind === "file") {
     const name = one.name || one.media_type || one.kind;
     return el(
@@ -130,6 +131,16 @@ function part(one) {
     );
   }
   return null;
+}
+
+/** A text file that was attached: its name, and its text for who wants to see it. */
+function attached(one) {
+  const file = one.cut ? null : attachedText(one.text || "");
+  if (!file) return null;
+  const about = el("summary", null, `File: ${file.name}, ${size(new Blob([file.text]).size)}`);
+  const shown = el("details.attached.small", null, about);
+  shown.addEventListener("toggle", () => shown.children.length < 2 && shown.append(words(file.text, false)));
+  return shown;
 }
 
 function words(text, cut) {

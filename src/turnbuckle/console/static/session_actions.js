@@ -5,6 +5,7 @@ import { confirmed, prompted } from "./dialogs.js";
 import { el } from "./elements.js";
 import { sessionMarkdown } from "./session_markdown.js";
 
+export const NOTHING_TO_RETRY = "There is no message to retry.";
 const LONGEST_TITLE = 200; // the server's own limit
 
 /** @param {import("./main.js").Shell} shell @param {{id: string, title: string}} session */
@@ -14,7 +15,7 @@ export function sessionEntries(shell, session) {
   return [
     { text: "Rename", act: act(() => rename(shell, session, path)) },
     { text: "Fork", act: act(() => fork(shell, session, path)) },
-    { text: "Say the last message again", act: act(() => retry(shell, session, path)) },
+    { text: "Retry the last message", act: act(() => retry(shell, session, path)) },
     { text: "Take back the last message", act: act(() => undo(shell, path)) },
     { text: "Begin a new conversation", act: act(() => anew(shell, path)) },
     { text: "Export as Markdown", act: act(() => saveMarkdown(shell, session, path)) },
@@ -39,7 +40,7 @@ async function fork(shell, session, path) {
 
 async function retry(shell, session, path) {
   const done = await shell.api.ask("POST", `${path}/retry`, undefined, { "idempotency-key": newName("c") });
-  if (done.did === "nothing") shell.say("There is nothing to say again.");
+  if (done.did === "nothing") shell.say(NOTHING_TO_RETRY);
   else shell.go({ page: "session", id: session.id });
 }
 

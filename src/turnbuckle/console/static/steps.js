@@ -3,6 +3,7 @@
 // `stepsOf` gives one entry per time span of the fold, in the order in which they began. `factsOf` are the rows of a
 // tooltip: what is known about one span, and nothing that is not.
 
+import { attachedText } from "./attachments.js";
 import {
   TOOL_STATE,
   WHY_ASKED,
@@ -144,7 +145,8 @@ function endWords(outcome) {
 
 export function inputWords(input) {
   const parts = input.flatMap((message) => message.parts || []);
-  return shortened(parts.map((part) => part.text || (part.kind === "text" ? "" : `[${part.kind}]`)).join(" "), 200);
+  const wordsOfPart = (part) => (part.kind !== "text" ? part.text || `[${part.kind}]` : attachedText(part.text || "")?.name ?? part.text ?? "");
+  return shortened(parts.map(wordsOfPart).join(" "), 200);
 }
 
 // Facts for a tooltip: [name, value] rows under a title.

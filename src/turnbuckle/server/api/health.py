@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
@@ -82,7 +82,7 @@ def _not_ready(fault: str, detail: str) -> State:
     return State(store_words.words(fault), store_words.code(fault), store_words.TO_DO.get(fault, ""))
 
 
-def health_endpoints(readiness: Readiness, metrics: Callable[[], bytes]) -> tuple[Endpoint, ...]:
+def health_endpoints(readiness: Readiness, metrics: Callable[[], Awaitable[bytes]]) -> tuple[Endpoint, ...]:
     """The endpoints. `metrics` gives the text that Prometheus reads."""
 
     async def alive(exchange: Exchange) -> Answer:
@@ -97,7 +97,7 @@ def health_endpoints(readiness: Readiness, metrics: Callable[[], bytes]) -> tupl
         return json_answer({"status": "ready"})
 
     async def count(exchange: Exchange) -> Answer:
-        return Answer(200, metrics(), (), "text/plain; version=0.0.4; charset=utf-8")
+        return Answer(200, await metrics(), (), "text/plain; version=0.0.4; charset=utf-8")
 
     fine, busy = Given("Yes.", _STATE), Given("No; `why` says why not.", _NOT)
     counters = Given("Counters.", None, "text/plain")

@@ -1,23 +1,28 @@
 """`/v1/overview`: how the server fares, for a page that people look at.
 
-Sums of this process since it started, and what is so at this moment. Of runs it gives only how many are the
+What is so at this moment, and what breaks have cost over all time. Of runs and messages it tells only the
 caller's; everything else is about the server itself, as the metrics are.
 """
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
 from turnbuckle.call.health import HealthBook, Standing
-from turnbuckle.observe.tally import RouteTally, WasteLine, WasteTally
+from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.server.http.endpoints import Endpoint
 from turnbuckle.server.http.exchange import Answer, Exchange, json_answer
 from turnbuckle.server.http.openapi import Given, Operation
 from turnbuckle.service.owners import Owner
+from turnbuckle.service.queue import QueuedMessage
+from turnbuckle.service.waste import RouteTally, WasteLine, WasteReport, WasteService
 from turnbuckle.vocab.ids import RouteName
+
+DAYS = 31
 
 
 class LearnedClocks(Struct, frozen=True):
@@ -30,9 +35,18 @@ class LearnedClocks(Struct, frozen=True):
     reading: float | None = None
 
 
+class RouteState(Struct, frozen=True):
+    """How one route is at this moment. `benched`: it rests for `seconds`, and `why` says after what; `due`:
+    the next call tries it again; `probed`: that call is under way."""
+
+    standing: Standing
+    clocks: LearnedClocks
+    seconds: float = 0.0
+    why: str = ""
+
+
 class RouteOverview(Struct, frozen=True):
-    """One route. `benched`: it rests for `seconds`, and `why` says after what; `due`: the next call tries it
-    again; `probed`: that call is under way."""
+    """One route: how it is, as in `RouteState`, and how its `calls` went over all time."""
 
     name: str
     standing: Standing
@@ -52,52 +66,40 @@ class RunsNow(Struct, frozen=True):
 
 
 class DiskRoom(Struct, frozen=True):
-    """Bytes of the file system that the data folder lies on; null where it cannot be asked."""
+    """Bytes of the file system that the data folder lies on, and of the journal; null where that cannot be
+    asked: a database has its own."""
 
     free: int | None = None
     total: int | None = None
+    journal: int | None = None
 
 
 class Overview(Struct, frozen=True):
-    """How the server fares. `waste` and the calls of routes count from `since`."""
+    """How the server fares. `waste` has the last days on which anything broke, by the day on which the runs
+    began; `waste_ever` is all time, its `day` empty. Both, and the calls of routes, count from `since`, when
+    the first run began; while older runs are still being counted, `complete` is false. `queue` are the
+    caller's messages that wait for their turn."""
 
-    since: float
+    since: float | None
+    complete: bool
     runs: RunsNow
+    queue: list[QueuedMessage]
     routes: list[RouteOverview]
     waste: list[WasteLine]
+    waste_ever: list[WasteLine]
     disk: DiskRoom
     object: Literal["overview"] = "overview"
 
 
-class OverviewApi:
-    """The handler. `runs` tells of an owner's runs, and `now` is the clock of the book of health."""
+class RouteStates:
+    """The health of the routes and what was learned of them. `now` is the clock of the book of health."""
 
-    def __init__(
-        self,
-        routes: tuple[str, ...],
-        health: HealthBook,
-        tally: WasteTally,
-        runs: Callable[[Owner], RunsNow],
-        *,
-        folder: str,
-        since: float,
-        now: Callable[[], float],
-    ) -> None:
-        self._routes = routes
+    def __init__(self, names: tuple[str, ...], health: HealthBook, now: Callable[[], float]) -> None:
+        self.names = names
         self._health = health
-        self._tally = tally
-        self._runs = runs
-        self._folder = folder
-        self._since = since
         self._now = now
 
-    async def show(self, exchange: Exchange) -> Answer:
-        disk = await asyncio.to_thread(_disk, self._folder)
-        routes = [self._route(name) for name in self._routes]
-        runs = self._runs(exchange.caller.owner)
-        return json_answer(Overview(self._since, runs, routes, self._tally.waste, disk))
-
-    def _route(self, name: str) -> RouteOverview:
+    def of(self, name: str) -> RouteState:
         now = self._now()
         health, pace = self._health.of(RouteName(name)), self._health.pace(RouteName(name))
         standing = health.standing(now)
@@ -105,20 +107,60 @@ class OverviewApi:
         clocks = LearnedClocks(
             pace.scale("first_event"), pace.scale("gap"), pace.scale("gap_in_call"), pace.reading
         )
-        why = health.why if standing != "fit" else ""
-        return RouteOverview(name, standing, self._tally.route(name), clocks, left, why)
+        return RouteState(standing, clocks, left, health.why if standing != "fit" else "")
 
 
-def _disk(folder: str) -> DiskRoom:
+class OverviewApi:
+    """The handler. `runs` and `queue` tell of what is an owner's."""
+
+    def __init__(
+        self,
+        routes: RouteStates,
+        waste: WasteService,
+        runs: Callable[[Owner], RunsNow],
+        queue: Callable[[Owner], Awaitable[list[QueuedMessage]]],
+        folder: str,
+    ) -> None:
+        self._routes = routes
+        self._waste = waste
+        self._runs = runs
+        self._queue = queue
+        self._folder = folder
+
+    async def show(self, exchange: Exchange) -> Answer:
+        owner = exchange.caller.owner
+        disk = await asyncio.to_thread(disk_room, self._folder)
+        waste = await self._waste.look(DAYS)
+        return json_answer(
+            Overview(
+                waste.first,
+                waste.complete,
+                self._runs(owner),
+                await self._queue(owner),
+                [self._route(name, waste) for name in self._routes.names],
+                waste.lines,
+                waste.ever,
+                disk,
+            )
+        )
+
+    def _route(self, name: str, waste: WasteReport) -> RouteOverview:
+        state = self._routes.of(name)
+        return RouteOverview(name, state.standing, waste.route(name), state.clocks, state.seconds, state.why)
+
+
+def disk_room(folder: str) -> DiskRoom:
+    """Asks the file system; not for the event loop."""
     try:
         usage = shutil.disk_usage(folder)
+        files = [file.stat().st_size for file in Path(folder).glob(f"{DATABASE}*")]
     except OSError:
         return DiskRoom()
-    return DiskRoom(usage.free, usage.total)
+    return DiskRoom(usage.free, usage.total, sum(files) if files else None)
 
 
 def overview_endpoints(api: OverviewApi) -> tuple[Endpoint, ...]:
     """The row of the table."""
-    about = "How the server fares: runs, routes, waste, disk"
+    about = "How the server fares: runs, queue, routes, waste, disk"
     doc = Operation("getOverview", about, "health", answers={200: (Given(about, Overview),)})
     return (Endpoint("GET", "/v1/overview", api.show, doc),)

@@ -4,6 +4,10 @@ and get a receipt, answer what it asks, read its drafts and what it wasted.
 The request that begins a run does not wait for it, so a run outlives every connection unless its request says
 otherwise. All that is shown is folded from the journal, like everything else that is read."""
 
+import contextlib
+import re
+from datetime import UTC, datetime
+
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,14 +18,23 @@ from turnbuckle.server.api.run_shapes import RUN_FIELDS
 from turnbuckle.server.faces.chat.handler import divided, one_answer
 from turnbuckle.server.faces.events import EventsRenderer
 from turnbuckle.server.http.begin import ON_DISCONNECT, busy_of, request_key, run_headers
-from turnbuckle.server.http.exchange import Answer, Exchange, Problem, Streaming, json_answer, whole_number
-from turnbuckle.server.http.pages import limit_of, order_of, page, part_of
+from turnbuckle.server.http.exchange import (
+    Answer,
+    Exchange,
+    Problem,
+    Query,
+    Streaming,
+    json_answer,
+    whole_number,
+)
+from turnbuckle.server.http.pages import Page, limit_of, order_of, page, part_of
 from turnbuckle.server.http.passing import PassedOn, passed_on
 from turnbuckle.server.http.problems import refused, unknown
 from turnbuckle.server.streaming.disconnect import DisconnectPolicy, read_policy
 from turnbuckle.service.cursors import row_place_at
 from turnbuckle.service.owners import session_id
 from turnbuckle.service.run_handle import RunHandle
+from turnbuckle.service.run_search import RunFilter
 from turnbuckle.service.run_view import RunFold, draft_of
 from turnbuckle.service.runs import Decision, RunService
 from turnbuckle.session.facts import Busy
@@ -34,6 +47,7 @@ from turnbuckle.wire.openai_chat.parse_request import PROTOCOL, read_chat
 
 SURFACE = "runs"
 LAST_EVENT = "last-event-id"
+_DAY, _SECONDS = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII), re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
 _STATUSES = ("running", "completed", "partial", "cancelled", "failed")
 
 
@@ -110,6 +124,11 @@ class RunsApi:
         if order != "touched" and query.get("status"):
             raise Problem(400, "order=created is for all runs: leave status out", param="order")
         wanted = replace(wanted, order=order)
+        if not (fits := _filter(query)).is_empty:
+            if fits.words and order != "touched":
+                raise Problem(400, "order=created is not for a search: leave q out", param="order")
+            found, next_at = await self._runs.search(wanted, fits, owner, query.get("after", ""), limit)
+            return json_answer(Page(found, True, next_at) if next_at else Page(found))
         rows, lines = await self._runs.page(wanted, owner, row_place_at(query.get("after", "")), limit)
         return json_answer(page(rows, lines, limit, order))
 
@@ -200,6 +219,25 @@ class RunsApi:
         """A run, and all that is stored of it: nothing, while it waits for its turn in a session."""
         run = (await self._found(exchange)).run
         return run, await self._runs.fold(run)
+
+
+def _filter(query: Query) -> RunFilter:
+    since, until = (_moment(query, name) for name in ("since", "until"))
+    return RunFilter(query.get("q", "").strip(), query.get("route", ""), since, until)
+
+
+def _moment(query: Query, name: str) -> float | None:
+    """Seconds since 1970, or a day by UTC. Raises Problem."""
+    text = query.get(name, "")
+    if not text:
+        return None
+    with contextlib.suppress(ValueError, OverflowError):
+        if _DAY.fullmatch(text):
+            return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
+        if _SECONDS.fullmatch(text):
+            return float(text)
+    told = f"{name} must be a day such as 2026-11-17, or seconds since 1970"
+    raise Problem(400, told, param=name, code="invalid_value")
 
 
 class _RunAsked(Struct, frozen=True):

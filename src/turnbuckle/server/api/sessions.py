@@ -59,6 +59,12 @@ class SessionCompactBody(Struct, frozen=True):
     keep: Annotated[str, Meta(max_length=LONGEST_KEEP)] = ""
 
 
+class SessionRetryBody(Struct, frozen=True):
+    """`route` is the one to retry on; empty: the one that it was asked on."""
+
+    route: Annotated[str, Meta(max_length=200)] = ""
+
+
 class SessionView(Struct, frozen=True):
     """One session. `running` is the run that is under way in it."""
 
@@ -226,11 +232,12 @@ class SessionsApi:
         return await self._change(exchange, "undo")
 
     async def retry(self, exchange: Exchange) -> Answer:
-        return await self._change(exchange, "retry")
+        body = await exchange.read(SessionRetryBody)
+        return await self._change(exchange, "retry", route=body.route)
 
     async def compact(self, exchange: Exchange) -> Answer:
         body = await exchange.read(SessionCompactBody)
-        return await self._change(exchange, "compact", body.keep)
+        return await self._change(exchange, "compact", keep=body.keep)
 
     async def undo_compaction(self, exchange: Exchange) -> Answer:
         return await self._change(exchange, "undo_compaction")
@@ -238,9 +245,9 @@ class SessionsApi:
     async def context(self, exchange: Exchange) -> Answer:
         return json_answer(await self._sessions.context(await self._row(exchange)))
 
-    async def _change(self, exchange: Exchange, verb: Verb, keep: str = "") -> Answer:
+    async def _change(self, exchange: Exchange, verb: Verb, *, keep: str = "", route: str = "") -> Answer:
         row, key = await self._row(exchange), await request_key(exchange)
-        done = await self._sessions.change(row, exchange.caller, verb, key, keep)
+        done = await self._sessions.change(row, exchange.caller, verb, key, keep=keep, route=route)
         return json_answer(DoneView(done.did, done.run, done.refused))
 
     async def delete(self, exchange: Exchange) -> Answer:

@@ -28,6 +28,7 @@ from turnbuckle.server.api.sessions import (
     ProcessView,
     RenameBody,
     SessionCompactBody,
+    SessionRetryBody,
     SessionsApi,
     SessionView,
 )
@@ -238,6 +239,12 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
     session = Parameter(
         "session", "Only of this session.", schema={"type": "string", "pattern": "^[A-Za-z0-9._:-]{0,128}$"}
     )
+    found = (
+        Parameter("q", "Only runs in which these words stand; where they were said last comes first."),
+        Parameter("route", "Only runs that this route answered, or was asked last in."),
+        Parameter("since", "Only runs that began then or later: a day by UTC, or seconds since 1970."),
+        Parameter("until", "Only runs that began before that: a day by UTC, or seconds since 1970."),
+    )
     return (
         Endpoint("POST", "/v1/runs", api.create, begun),
         _page(
@@ -247,7 +254,7 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
             "Runs, last touched first",
             tag,
             RunLine,
-            (status, session, AFTER, ORDER),
+            (status, session, *found, AFTER, ORDER),
         ),
         _plain("GET", path, api.get, "getRun", "A run as it stands", tag, RunView),
         _plain("DELETE", path, api.delete, "deleteRun", "Delete a run", tag, DELETED, problems=(409,)),
@@ -370,12 +377,13 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
     )
 
 
-def _compact(tag: str) -> Operation:
-    summary = "Make what its model is told smaller"
+def _with_body(name: str, summary: str, body: type) -> Operation:
     answers = {200: (Given(summary, DoneView),)}
-    return Operation("compactSession", summary, tag, (KEY,), SessionCompactBody, False, answers, (409,))
+    return Operation(name, summary, "sessions", (KEY,), body, False, answers, (409,))
 
 
+_RETRY = "Say the last message again, on another route if one is named"
+_COMPACT = "Make what its model is told smaller"
 _INTERRUPT = "End a run and keep the conversation; the receipt says what ended"
 _STOP = "Stop a run; the next message of its session starts fresh. The receipt says what ended"
 _CONTEXT = "How full the model's window is"
@@ -440,9 +448,11 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
         change("stop", api.stop, "stopSession", "End what runs and what waits"),
         change("new", api.new, "newConversation", "Begin a new conversation in it"),
         change("reset", api.reset, "resetSession", "The same, where something went wrong"),
-        change("retry", api.retry, "retrySession", "Say the last message again", (KEY,)),
+        Endpoint("POST", f"{one}/retry", api.retry, _with_body("retrySession", _RETRY, SessionRetryBody)),
         change("undo", api.undo, "undoSession", "Take back the last message and its answer", (KEY,)),
-        Endpoint("POST", f"{one}/compact", api.compact, _compact(tag)),
+        Endpoint(
+            "POST", f"{one}/compact", api.compact, _with_body("compactSession", _COMPACT, SessionCompactBody)
+        ),
         change("undo_compaction", api.undo_compaction, "undoCompaction", "Tell its model all again", (KEY,)),
         _plain("GET", f"{one}/context", api.context, "getContext", _CONTEXT, tag, SessionContext),
     )
