@@ -37,6 +37,7 @@ BODIES = {
     "sayInSession": '{"input": "read hello.txt"}',
     "forkSession": "{}",
     "compactSession": '{"keep": "the names of all files"}',
+    "retrySession": '{"route": "rehearsal"}',
 }
 FILES = {"importSession": "work.jsonl"}
 

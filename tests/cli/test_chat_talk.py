@@ -471,3 +471,20 @@ def test_a_route_that_is_chosen_holds_for_all_messages_behind_it_and_an_unknown_
         assert "* small  s" in front.screen
 
     run_scenario(scenario)
+
+
+@pytest.mark.requirement("H7")
+def test_a_message_is_retried_on_the_route_that_is_named():
+    async def scenario():
+        place = ScriptedBackend()
+        talk, front = controller_of(place)
+        await talk.open()
+        for line in ("/retry", "/retry smal", "/retry small", "/retry small and more"):
+            talk.entered(line)
+            await talk.settled()
+        await talk.close()
+        assert place.changed == ["retry", "retry small"]
+        assert "there is no route smal; did you mean small?" in front.screen
+        assert "/retry takes nothing, or the name of a route" in front.screen
+
+    run_scenario(scenario)

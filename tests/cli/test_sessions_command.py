@@ -303,6 +303,8 @@ def test_beside_a_server_looking_works_and_changing_is_done_by_the_server(turnbu
         assert turnbuckle.json("sessions", "stop", "work", *there)["did"] == "nothing"
         again = turnbuckle.json("sessions", "retry", "work", *there)
         assert (again["did"], bool(again["run"])) == ("retried", True)
+        assert turnbuckle("sessions", "retry", "work", "--route", "nowhere", *there) == 1
+        assert "there is no route 'nowhere'; there are rehearsal" in turnbuckle.err
         assert turnbuckle.json("sessions", "rename", "work", "New title", *there)["title"] == "New title"
         assert turnbuckle.json("sessions", "fork", "work", "--name", "other", *there)["id"] == "other"
         assert turnbuckle.json("sessions", "new", "other", *there)["did"] == "begun_anew"

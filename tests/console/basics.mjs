@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { MOST_PICTURE, MOST_TEXT, attachmentOf, inputOf, refusalOf } from "../../src/turnbuckle/console/static/attachments.js";
+import { MOST_PICTURE, MOST_TEXT, attachedText, attachmentOf, inputOf, refusalOf } from "../../src/turnbuckle/console/static/attachments.js";
 import { Outbox } from "../../src/turnbuckle/console/static/outbox.js";
 import { ServerClock } from "../../src/turnbuckle/console/static/server_clock.js";
 import { sessionMarkdown } from "../../src/turnbuckle/console/static/session_markdown.js";
@@ -112,4 +112,12 @@ test("a session is a text that people read: who said what, what tools did, and h
       "*Ended: partial, the limit*\n",
     ].join("\n\n"),
   );
+});
+
+test("a text that was attached is known again by its frame, and nothing else is taken for one", () => {
+  for (const text of ["a\n````\nb\n", "", "one line\n", "```js\nx\n```\n"].filter(Boolean)) {
+    const { part } = attachmentOf("my notes.md", "text/markdown", bytes(text));
+    assert.deepEqual(attachedText(part.text), { name: "my notes.md", text });
+  }
+  for (const text of ["", "look:\n```\na\n", "words\n```\na\n```", "a:\n```\nx\n``` and more"]) assert.equal(attachedText(text), null);
 });

@@ -25,9 +25,7 @@ def test_a_run_is_retried_on_the_route_that_is_named_and_the_session_remembers_i
     async def scenario(server: LiveServer) -> Any:
         first = await _asked(server)
         key = {"idempotency_key": "once"}
-        done = [
-            (await server.post("/v1/sessions/s/retry", {"route": "other"}, **key)).json for _ in range(2)
-        ]
+        done = [(await server.post("/v1/sessions/s/retry", {"route": "other"}, **key)).json for _ in range(2)]
         again = await server.ended(done[0]["run"])
         later = await server.ended(await server.begin("and more", session="s"))
         lines = (await server.get("/v1/runs?session=s&order=created")).json["data"]
@@ -57,7 +55,12 @@ def test_the_word_retry_takes_the_name_of_a_route(tmp_path: Path):
         return told
 
     told = run_scenario(scenario, tmp_path, _says_by_model, more=OTHER)
-    assert told == ["Not retried: there is no route 'nowhere'; there are lab, other.", "by m2", "by m", "by m"]
+    assert told == [
+        "Not retried: there is no route 'nowhere'; there are lab, other.",
+        "by m2",
+        "by m",
+        "by m",
+    ]
 
 
 @pytest.mark.requirement("H3")

@@ -192,8 +192,8 @@ class ScriptedBackend:
         self.stopped.append(run)
         return True
 
-    async def change(self, session, verb):
-        self.changed.append(verb)
+    async def change(self, session, verb, keep="", route=""):
+        self.changed.append(f"{verb} {route}".rstrip())
         return SessionChange("nothing")
 
     async def status(self, session):
