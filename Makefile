@@ -12,9 +12,9 @@ unexport PYTHONDONTWRITEBYTECODE
 python := .venv/bin/python
 ready := .venv/.ready
 clients := .venv/.clients
-# Every test file can be imported. It also leaves them compiled, where each worker of a first run would do it again.
+# Every test file can be imported. What runs them all finds that out by itself.
 collected := .venv/.collected
-collect = { $(python) -m pytest --collect-only -qq -p no:xdist --ignore=tests/clients > $(collected) || { tail -20 $(collected); false; }; }
+collect = { $(python) -m pytest --collect-only -qq --ignore=tests/clients > $(collected) || { tail -20 $(collected); false; }; }
 core := $(wildcard $(addprefix tests/,vocab wire reply turn session narrate call runtime))
 
 # A stamp that names another folder, or a python that no longer starts, means: set up again.
@@ -29,12 +29,13 @@ help: ## print this list
 run: $(ready) ## start the server and open its console; without a configured route a rehearsal model answers
 	@exec .venv/bin/turnbuckle serve --open $(ARGS)
 
+test: collect := true
 test: check $(clients) ## make check, then every test
 	@echo "tests"
-	@$(python) -m pytest -n auto --dist worksteal -q --durations=5 --ignore=tests/test_tidy.py $(ARGS)
+	@$(python) -m pytest --workers auto -q --durations=5 --ignore=tests/test_tidy.py $(ARGS)
 
 quick: $(ready) ## the tests of the pure core and of what drives it, without processes and without the longest enumerations
-	@$(python) -m pytest -n auto --dist worksteal -q -m "not process and not realtime and not exhaustive" $(core) $(ARGS)
+	@$(python) -m pytest --workers auto -q -m "not process and not realtime and not exhaustive" $(core) $(ARGS)
 
 check: $(ready) ## lint with bandit's rules, format, types, layers, packages, imports of the tests
 	@echo "lint"
@@ -43,7 +44,7 @@ check: $(ready) ## lint with bandit's rules, format, types, layers, packages, im
 	@$(python) -m ruff format --quiet --check . || { echo "not formatted: make format"; $(python) -m ruff format --diff --quiet . | head -40; exit 1; }
 	@echo "types, layers, packages"
 	@{ $(python) -m mypy --no-error-summary && $(python) -m mypy --no-error-summary --config-file tests/mypy.ini; } & types=$$!; \
-	$(python) -m pytest -q --no-header -p no:xdist tests/test_tidy.py && scripts/audit && $(collect); layers=$$?; \
+	$(python) -m pytest -q --no-header tests/test_tidy.py && scripts/audit && $(collect); layers=$$?; \
 	wait $$types && exit $$layers
 
 audit: $(ready) ## ask a database of known holes about every locked package; needs a network

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
+    "support.processes.forked_workers",
     "support.clients.client_harness",
     "support.processes.served_folder",
     "support.browser.chromium",
@@ -21,17 +22,11 @@ settings.register_profile("person", _person)
 settings.register_profile("ci", _person, derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "person")
 
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(
-    prefix="turnbuckle-state-"
-)  # nobody's own list of trusted files
-atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
-
-if "PYTEST_XDIST_WORKER" not in os.environ:  # workers have it from whoever started them
-    os.environ["TEST_WORLDS"] = tempfile.mkdtemp(prefix="turnbuckle-worlds-")
-    atexit.register(shutil.rmtree, os.environ["TEST_WORLDS"], ignore_errors=True)
-
-WAITING = 2
-"""Workers beside one for each core: a third of the suite waits for processes, browsers and clocks."""
+# Nobody's own list of trusted files, and a place for what all workers share.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="turnbuckle-state-")
+os.environ["TEST_WORLDS"] = tempfile.mkdtemp(prefix="turnbuckle-worlds-")
+for folder in ("XDG_STATE_HOME", "TEST_WORLDS"):
+    atexit.register(shutil.rmtree, os.environ[folder], ignore_errors=True)
 
 _COUNTED = (
     "splits tried",
@@ -42,11 +37,6 @@ _COUNTED = (
     "kills tried",
     "requests fuzzed",
 )
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers():
-    return len(os.sched_getaffinity(0)) + WAITING if hasattr(os, "sched_getaffinity") else None
 
 
 @pytest.hookimpl(wrapper=True)

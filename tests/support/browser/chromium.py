@@ -4,9 +4,9 @@ Every page is watched. At the end of a test nobody may have written an error to 
 or asked a foreign host for anything, unless the test said beforehand that it causes just that. With TURNBUCKLE_PICTURES
 in the environment moments worth seeing are kept as pictures in build/screenshots, light and dark.
 
-The tests of a file share one browser, and each visit has windows, storage and cookies of its own. It is closed behind the
-file, since playwright's plain interface keeps an event loop in the test's thread for as long as it is open, which tests
-with loops of their own could not bear.
+Tests that follow each other share one browser, and each visit has windows, storage and cookies of its own. It is closed
+behind the last of them, since playwright's plain interface keeps an event loop in the test's thread for as long as it is
+open, which tests with loops of their own could not bear.
 """
 
 import importlib
@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,17 +175,35 @@ def is_sideways(page: "Page") -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    """One for all tests of a file."""
+_open = ExitStack()
+_browsers: list["Browser"] = []
+"""The one that is open."""
+
+
+@pytest.fixture
+def browser() -> "Browser":
+    """One for all tests that follow each other and need it."""
     program = chromium()
     if program is None:
         pytest.fail(MISSING, pytrace=False)
-    with _playwright().sync_playwright() as playwright:
+    if not _browsers:
+        playwright = _open.enter_context(_playwright().sync_playwright())
         # In a container there is no sandbox to be had, and the only pages are our own.
         started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()
+        _open.callback(started.close)
+        _browsers.append(started)
+    return _browsers[0]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
+    """Behind all that the test itself had."""
+    try:
+        return (yield)
+    finally:
+        if _browsers and "browser" not in getattr(nextitem, "fixturenames", ()):
+            _browsers.clear()
+            _open.close()
 
 
 @pytest.fixture

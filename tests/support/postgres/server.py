@@ -107,8 +107,8 @@ class PostgresServer:
 @functools.cache
 def shared_server() -> PostgresServer:
     """The server of this test run, started if it is not there."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"alone-{os.getpid()}")
-    folder = Path("/tmp") / f"tbpg-{run[:16]}"  # short: the address of a socket has 108 bytes
+    run = Path(os.environ["TEST_WORLDS"]).name.rpartition("-")[2]  # one for all workers of a run
+    folder = Path("/tmp") / f"tbpg-{run}"  # short: the address of a socket has 108 bytes
     folder.mkdir(mode=0o755, exist_ok=True)
     with (folder / "starting").open("a+b") as starting:
         fcntl.flock(starting, fcntl.LOCK_EX)

@@ -1,0 +1,121 @@
+"""The tests run in forked workers as they would in one process: nothing of what pytest says gets lost."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+TESTS = {
+    "test_kinds.py": """
+        import os, signal, warnings, pytest
+
+        @pytest.mark.parametrize("number", range(30))
+        def test_passes(number, tmp_path, record_property):
+            print(f"of number {number}")
+            (tmp_path / "mine").touch(exist_ok=False)
+            record_property("worker", os.getpid())
+
+        def test_fails():
+            print("said before it failed")
+            left, right = [1, 2], [1, 3]
+            assert left == right
+
+        @pytest.mark.process
+        def test_kills_its_worker():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        def test_warns():
+            warnings.warn("look at this", stacklevel=1)
+    """,
+    "test_together.py": """
+        import os, pytest
+
+        made = []
+
+        @pytest.fixture(scope="module")
+        def shared():
+            made.append(os.getpid())
+            yield
+            with open("ended.txt", "a") as file:
+                file.write(f"{os.getpid()}\\n")
+
+        @pytest.mark.parametrize("number", range(20))
+        def test_has_what_its_neighbours_have(shared, number):
+            assert made == [os.getpid()]
+    """,
+    "conftest.py": """
+        import atexit, os
+
+        def said(name):
+            with open(name, "a") as file:
+                file.write(f"{os.getpid()}\\n")
+
+        atexit.register(said, "first.txt")
+
+        def pytest_runtest_setup(item):
+            if not hasattr(item.session, "noted"):
+                item.session.noted = True
+                atexit.register(said, "workers.txt")
+    """,
+    "pytest.ini": """
+        [pytest]
+        markers = process
+    """,
+}
+
+
+def ran(folder: Path, *arguments: str) -> str:
+    for name, text in TESTS.items():
+        (folder / name).write_text(re.sub("^        ", "", text, flags=re.MULTILINE).lstrip())
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "support.processes.forked_workers",
+        "-p",
+        "no:schemathesis",
+    ]
+    done = subprocess.run(
+        [*words, "-p", "no:cacheprovider", "-q", "-rfE", *arguments],
+        cwd=folder,
+        env={"PYTHONPATH": str(HERE), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    return f"{done.stdout}\n{done.stderr}\nended with {done.returncode}"
+
+
+@pytest.mark.process
+def test_all_is_told_a_dead_worker_fails_its_test_and_another_goes_on(tmp_path: Path) -> None:
+    told = ran(tmp_path, "--workers", "3", f"--junit-xml={tmp_path}/all.xml", "-o", "junit_family=xunit1")
+    assert "2 failed, 51 passed, 1 warning" in told
+    assert "ended with 1" in told
+    assert "FAILED test_kinds.py::test_kills_its_worker" in told
+    assert "the worker at this test ended with -9" in told
+    assert "said before it failed" in told
+    assert "assert [1, 2] == [1, 3]" in told
+    assert "UserWarning: look at this" in told
+    written = (tmp_path / "all.xml").read_text()
+    assert written.count("<testcase ") == 53
+    workers = set(re.findall(r'name="worker" value="(\d+)"', written))
+    assert len(workers) >= 2
+    assert len((tmp_path / "ended.txt").read_text().split()) == 1
+    assert len((tmp_path / "first.txt").read_text().split()) == 1
+    assert workers <= {*(tmp_path / "workers.txt").read_text().split()}
+
+
+@pytest.mark.process
+def test_a_limit_of_failures_ends_all_workers(tmp_path: Path) -> None:
+    told = ran(tmp_path, "--workers", "2", "-x", "-k", "fails or passes")
+    assert "1 failed" in told
+    assert "stopping after 1 failures" in told
+    assert "ended with 1" in told
+    alone = ran(tmp_path, "--workers", "0", "-x", "-k", "fails")
+    assert "1 failed" in alone
