@@ -19,7 +19,8 @@ from support.turns.turn_facts import START, ask, burst
 from support.wire.chat_cases.official import ASKED, by_helper
 from support.wire.official_clients import openai_client
 
-from turnbuckle.server.faces.chat.renderer import ARGUMENTS_PIECE, WholeChatRenderer
+from turnbuckle.server.faces.chat.renderer import ARGUMENTS_PIECE
+from turnbuckle.server.faces.chat.whole_renderer import WholeChatRenderer
 from turnbuckle.turn.facts import Decided
 from turnbuckle.turn.labels import SHORT
 from turnbuckle.vocab.events import CallArgs, CallStarted, ReasoningDelta, TextDelta

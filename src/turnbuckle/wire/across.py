@@ -1,5 +1,5 @@
 """What a provider says beside its words, for clients of another protocol: pages that a text refers to, and
-how likely each of its tokens was. Only what both protocols can say is told.
+how likely each of its tokens was. Only what both protocols can say is told; of the rest there are names.
 
 Positions are counted in characters of the text that the client has. A Messages provider gives none: what it
 cites stands for the whole block.
@@ -9,6 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 _PLACES = ("start_index", "end_index")
+_TOLD_OTHERWISE = ("content", "annotations", "citations")
+"""Fields of a chat message that are translated, or looked into."""
+_NO_NAMES = ("thought", "thoughtSignature", "text")
+"""Fields of a part without a type that do not say what it is."""
 
 
 def pages_cited(protocol: str, state: Mapping[str, Any], begins: int, ends: int) -> list[dict[str, Any]]:
@@ -118,3 +122,21 @@ def grounding_pages(found: Any, text: str) -> list[dict[str, Any]]:
 
 def _characters(raw: bytes, place: Any) -> int:
     return len(raw[: place if isinstance(place, int) else 0].decode("utf-8", "ignore"))
+
+
+def item_name(data: Mapping[str, Any]) -> str:
+    """What an item, block or part is, by its type; of a message, by what it holds; of what has no type, by
+    the name of what it holds."""
+    kind, content = data.get("type"), data.get("content")
+    if kind == "message" and isinstance(content, list) and content and isinstance(content[0], dict):
+        kind = content[0].get("type")
+    if isinstance(kind, str) and kind:
+        return kind
+    return next((name for name in data if name not in _NO_NAMES), "unknown")
+
+
+def untold_fields(protocol: str, where: str, data: Mapping[str, Any]) -> Iterator[str]:
+    """The names of what a message says in fields of which no other protocol knows, such as its pictures."""
+    if (protocol, where) == ("openai_chat", "message"):
+        yield from (item_name(part) for part in data.get("content", ()))
+        yield from (field for field in data if field not in _TOLD_OTHERWISE)

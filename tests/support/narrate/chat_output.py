@@ -2,7 +2,8 @@
 
 from support.narrate.sample_runs import RUN, frames, run_named, whole
 
-from turnbuckle.server.faces.chat.renderer import ChatRenderer, WholeChatRenderer
+from turnbuckle.server.faces.chat.renderer import ChatRenderer
+from turnbuckle.server.faces.chat.whole_renderer import WholeChatRenderer
 
 CREATED = 1_790_000_000
 

@@ -57,10 +57,7 @@ class PassedOn(Struct, frozen=True):
     @property
     def headers(self) -> Headers:
         """What the answer says of it."""
-        if not self.left_out:
-            return ()
-        named = ", ".join(self.left_out)
-        return ((LEFT_OUT, named if len(named) <= LONGEST else f"{named[: LONGEST - 3]}..."),)
+        return with_left_out((), self.left_out)
 
 
 def passed_on(
@@ -98,6 +95,16 @@ def passed_on(
             code="not_passed_on",
         )
     return PassedOn(options, tuple(left))
+
+
+def with_left_out(headers: Headers, names: tuple[str, ...]) -> Headers:
+    """The headers, with these among the names of what was left out."""
+    if not names:
+        return headers
+    known = [value for name, value in headers if name == LEFT_OUT]
+    named = ", ".join([*known, *names])
+    named = named if len(named) <= LONGEST else f"{named[: LONGEST - 3]}..."
+    return (*((name, value) for name, value in headers if name != LEFT_OUT), (LEFT_OUT, named))
 
 
 def route_header(route: str) -> Headers:

@@ -14,6 +14,7 @@ what was streamed. A call that comes again under its id is the same call.
 Holes. A chunk that cannot be read may have held content: nothing behind it is shown, and the reply is cut.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -44,6 +45,7 @@ from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
 from turnbuckle.wire.across import grounding_pages
+from turnbuckle.wire.answer_fields import shallow, unknown_fields
 from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
 from turnbuckle.wire.gemini.frames import (
     CONTENT,
@@ -73,6 +75,7 @@ _PING = Alive("ping")
 _LIFECYCLE = Alive("lifecycle")
 _UNKNOWN = Alive("unknown")
 _NAMES = (b"", b"message")
+_UNREAD = GeminiPart()
 _WORTH = 20
 """Characters from which a text that comes twice is the same text."""
 
@@ -127,7 +130,7 @@ class GeminiDecoder:
             return Cut(failure("garbage", "not an answer of this protocol", said=_shown(document)))
         if not chunk.candidates and not _block_reason(chunk):
             return Cut(failure("garbage", "an answer without candidates", said=_shown(document)))
-        self._take_facts(chunk, out)
+        self._take_facts(chunk, document, out)
         return self._over("answer", out)
 
     def end(self, out: list[Event]) -> LastWord:
@@ -146,12 +149,13 @@ class GeminiDecoder:
         before = len(out)
         if chunk.error or name == b"error":
             return Cut(failures.from_error(_document(data)))
-        self._take_facts(chunk, out)
+        self._take_facts(chunk, data, out)
         if len(out) == before:
             out.append(_PING if chunk.candidates else _LIFECYCLE)
         return None
 
-    def _take_facts(self, chunk: GeminiChunk, out: list[Event]) -> None:
+    def _take_facts(self, chunk: GeminiChunk, told: object, out: list[Event]) -> None:
+        """`told` is the chunk as it came."""
         self._note_start(chunk, out)
         for candidate in self._main_candidates(chunk.candidates or []):
             parts = candidate.content.parts if candidate.content is not None else None
@@ -159,6 +163,8 @@ class GeminiDecoder:
                 self._chunks += 1
                 for part in parts:
                     self._take_part(part, out)
+                    if part == _UNREAD:
+                        self._take_strange(chunk, told, candidate, part, out)
             if candidate.groundingMetadata and not self._hole:
                 self._note_pages(candidate.groundingMetadata, out)
             self._note_finish(candidate, out)
@@ -196,6 +202,18 @@ class GeminiDecoder:
             self._take_signed(part, part.thoughtSignature, out)
         elif part.text:
             self._take_words(part.text, bool(part.thought), out)
+
+    def _take_strange(
+        self, chunk: GeminiChunk, told: object, candidate: Candidate, part: GeminiPart, out: list[Event]
+    ) -> None:
+        """A part with nothing in it that anybody here knows, as it came."""
+        document = _document(told) if isinstance(told, bytes) else told
+        content = _entry(_entry(document, "candidates"), _place(candidate, chunk.candidates))
+        parts = candidate.content.parts if candidate.content is not None else None
+        given = _entry(_entry(_entry(content, "content"), "parts"), _place(part, parts))
+        if isinstance(given, dict) and (data := shallow(mend_all(unknown_fields(given, frozenset())))):
+            self._close(out)
+            out.append(OpaqueBlock(self._next_block(), data))
 
     def _take_words(self, text: str, thought: bool, out: list[Event]) -> None:
         self._tell("thought" if thought else "text", text)
@@ -361,6 +379,17 @@ def _meaning(part: GeminiPart) -> tuple[str, str]:
             f"{word(part.functionCall.get('name'))} {_argument_text(part.functionCall.get('args'))}",
         )
     return "thought" if part.thought else "text", part.text or ""
+
+
+def _place(one: object, listed: Sequence[object] | None) -> int:
+    return next(place for place, other in enumerate(listed or ()) if other is one)
+
+
+def _entry(found: object, name: str | int) -> Any:
+    """A field of what should be an object, or a place of what should be a list."""
+    if isinstance(name, int):
+        return found[name] if isinstance(found, list) and name < len(found) else None
+    return found.get(name) if isinstance(found, dict) else None
 
 
 def _block_reason(chunk: GeminiChunk) -> str:

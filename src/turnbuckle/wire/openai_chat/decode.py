@@ -23,17 +23,14 @@ from typing import Any
 
 from turnbuckle.vocab.events import (
     Alive,
-    BlockClosed,
-    BlockStarted,
     CallArgs,
     CallClosed,
     Cut,
     Ended,
     Event,
+    FieldsNoted,
     FinishNoted,
     LastWord,
-    ReasoningDelta,
-    RefusalDelta,
     Skipped,
     Started,
     StateNoted,
@@ -41,18 +38,29 @@ from turnbuckle.vocab.events import (
     UsageNoted,
     worse,
 )
-from turnbuckle.vocab.failure import FailureKind, failure
+from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
 from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
 from turnbuckle.wire.openai_chat.answer_fields import UnknownFields, note_calls
 from turnbuckle.wire.openai_chat.calls import CallMerger
 from turnbuckle.wire.openai_chat.chunk_parts import MainChoice, error_of
+from turnbuckle.wire.openai_chat.content_parts import read_part, strange_parts
 from turnbuckle.wire.openai_chat.details import ReasoningDetails
-from turnbuckle.wire.openai_chat.finishes import bare_end, finish_of
+from turnbuckle.wire.openai_chat.finishes import bare_end, failed_by, finish_of
 from turnbuckle.wire.openai_chat.frames import CHUNK, CONTENT, USUAL_CHUNK, ChatDelta, Choice, Chunk, ToolCall
+from turnbuckle.wire.openai_chat.open_blocks import OpenBlocks
 from turnbuckle.wire.openai_chat.spellings import Spellings
-from turnbuckle.wire.openai_chat.told import SPELLED, field, says, shown, text_in, thought_in, untold_content
+from turnbuckle.wire.openai_chat.told import (
+    SPELLED,
+    field,
+    says,
+    shown,
+    text_in,
+    thought_in,
+    untold_content,
+    unwrapped,
+)
 from turnbuckle.wire.payload import (
     Unreadable,
     is_keepalive,
@@ -87,14 +95,11 @@ class ChatDecoder:
         self._think = ThinkSplitter(quirks.think)
         self._details = ReasoningDetails()
         self._merger = CallMerger(self._number_call)
-        self._blocks = 0
-        self._text = self._reasoning = self._refusal = -1  # the open block of each kind
-        self._closable: list[int] = []
+        self._open = OpenBlocks()
         self._details_block = -1
         self._spellings = Spellings()
         self._said: list[str] = []  # content as it was received
         self._looked_at = 0  # how much of it the splitter knows
-        self._thought: list[str] = []
         self._by_delta = False
         self._extra: dict[str, Any] | None = None  # state of the delta itself that has found no call yet
         self._choices = MainChoice()
@@ -161,8 +166,8 @@ class ChatDecoder:
 
     def _plain_text(self) -> int:
         """The block that plain text goes to without another look; -1 if there is none at present."""
-        plain = self._reasoning < 0 and self._think.plain and self._model and not self._hole
-        return self._text if plain else -1
+        plain = self._open.reasoning < 0 and self._think.plain and self._model and not self._hole
+        return self._open.text if plain else -1
 
     def _take_argument_piece(self, delta: ChatDelta, calls: list[ToolCall], out: list[Event]) -> bool:
         """The usual fragment: more arguments of the call at a known index. False if it is anything else."""
@@ -209,12 +214,7 @@ class ChatDecoder:
         error = failures.error_in(document)
         if error is not None:
             return Cut(failures.from_error(error))
-        if (
-            isinstance(document, dict)
-            and not document.get("choices")
-            and isinstance(document.get("provider"), dict)
-        ):
-            document = document["provider"]  # a router's envelope around the real completion
+        document = unwrapped(document)
         answer, left_out = read_what_fits(Chunk, document)
         if answer is None or lost(left_out, CONTENT):
             return Cut(failure("garbage", "not a chat completion", said=shown(document)))
@@ -268,7 +268,7 @@ class ChatDecoder:
             self._take_content(content, out)
         if delta.tool_calls:
             self._release_held(out)  # no tag goes on behind a call, and the order is kept
-            self._text = self._reasoning = -1
+            self._open.leave()
             for place, found in enumerate(delta.tool_calls):
                 self._merger.fragment(found, place, out)
         if delta.function_call is not None:
@@ -276,9 +276,7 @@ class ChatDecoder:
         if delta.extra_content or self._extra:
             self._sign(delta.extra_content, out)
         if delta.refusal:
-            if self._refusal < 0:
-                self._refusal = self._next_text_block()
-            out.append(RefusalDelta(self._refusal, delta.refusal))
+            self._open.refuse(delta.refusal, out)
 
     def _take_content(self, content: str | list[Any], out: list[Event], *, beside: bool = False) -> None:
         if not isinstance(content, str):
@@ -287,7 +285,7 @@ class ChatDecoder:
         think = self._think
         self._said.append(content)
         if think.plain and "<" not in content and "◁" not in content:
-            self._take_text(content, out, beside)
+            self._open.say(content, out, beside=beside)
             return
         for passed in self._said[self._looked_at : -1]:
             think.count_code(passed)  # it did not come this way
@@ -297,22 +295,40 @@ class ChatDecoder:
     def _take_split(self, pieces: list[Piece], out: list[Event], beside: bool) -> None:
         for kind, text in pieces:
             if kind == "text":
-                self._take_text(text, out, beside)
+                self._open.say(text, out, beside=beside)
             else:
-                self._take_thought(self._spellings.fresh("tags", text), out, beside)
+                self._open.think(self._spellings.fresh("tags", text), out, beside=beside)
 
     def _take_parts(self, parts: list[Any], out: list[Event]) -> None:
         for part in parts:
-            if isinstance(part, str):
-                self._take_content(part, out)
-            elif isinstance(part, dict) and part.get("type") in ("text", "output_text") and part.get("text"):
-                self._take_content(str(part["text"]), out)
-            elif isinstance(part, dict) and part.get("type") == "thinking":
-                inner = part.get("thinking")
-                pieces = inner if isinstance(inner, list) else [inner]
-                texts = [piece.get("text") if isinstance(piece, dict) else piece for piece in pieces]
-                thought = "".join(text for text in texts if isinstance(text, str))
-                self._take_thought(self._spellings.fresh("parts", thought), out, False)
+            kind, text, beside = read_part(part)
+            if kind == "thought":
+                self._open.think(self._spellings.fresh("parts", text), out, beside=False)
+                if beside:
+                    out.append(FieldsNoted("message", {"content": [beside]}))
+            elif kind == "refusal":
+                self._open.refuse(text, out)
+            elif kind == "strange":
+                self._take_strange(beside, out)
+            elif text:
+                self._take_marked(text, beside, out)
+
+    def _take_marked(self, text: str, beside: dict[str, Any], out: list[Event]) -> None:
+        """Words, and what stands beside them in their part."""
+        cited = beside.pop("annotations", None)
+        if beside:
+            self._release_held(out)
+            out.append(FieldsNoted("piece", beside))
+        self._take_content(text, out)
+        if beside:
+            self._release_held(out)
+            out.append(FieldsNoted("piece", {}))  # what follows is another part
+        if cited is not None:
+            out.append(FieldsNoted("message", {"annotations": cited}))
+
+    def _take_strange(self, part: dict[str, Any], out: list[Event]) -> None:
+        self._release_held(out)
+        self._open.put(part, out)
 
     def _take_reasoning(self, delta: ChatDelta, out: list[Event]) -> None:
         told = {name: text for name in SPELLED if (text := thought_in(getattr(delta, name)))}
@@ -322,29 +338,10 @@ class ChatDecoder:
         spellings, beside = self._spellings, bool(delta.content)
         lead = spellings.lead if spellings.lead in told else next(iter(told), "")
         for name in sorted(told, key=lambda name: name != lead):
-            self._take_thought(spellings.fresh(name, told[name], beside=name != lead), out, beside)
+            fresh = spellings.fresh(name, told[name], beside=name != lead)
+            self._open.think(fresh, out, beside=beside)
         if self._details and self._details_block < 0:
-            if self._reasoning < 0:
-                self._reasoning = self._next_text_block()
-                out.append(BlockStarted(self._reasoning, "reasoning"))
-            self._details_block = self._reasoning
-
-    def _take_text(self, text: str, out: list[Event], beside: bool) -> None:
-        if self._text < 0:
-            self._text = self._next_text_block()
-        if not beside:
-            self._reasoning = -1
-        out.append(TextDelta(self._text, text))
-
-    def _take_thought(self, text: str, out: list[Event], beside: bool) -> None:
-        if not text:
-            return
-        if self._reasoning < 0:
-            self._reasoning = self._next_text_block()
-        if not beside:
-            self._text = -1
-        self._thought.append(text)
-        out.append(ReasoningDelta(self._reasoning, text))
+            self._details_block = self._open.begin_thought(out)
 
     def _release_held(self, out: list[Event]) -> None:
         self._take_split(self._think.end(), out, beside=False)
@@ -363,7 +360,8 @@ class ChatDecoder:
 
     def _settle(self, message: ChatDelta, out: list[Event]) -> None:
         """The whole message, behind what was streamed of it or instead of that."""
-        if not (self._said or self._thought or self._merger.calls or self._refusal >= 0):
+        known = self._open
+        if not (self._said or known.thoughts or self._merger.calls or known.refusal >= 0 or known.strange):
             self._hole = False
             self._take_delta(message, out)
             return
@@ -371,7 +369,7 @@ class ChatDecoder:
             return
         had_hole, self._hole = self._hole, False
         reasoning = next((text for name in SPELLED if (text := thought_in(getattr(message, name)))), "")
-        more = reasoning.removeprefix("".join(self._thought))
+        more = reasoning.removeprefix("".join(known.thoughts))
         rest = untold_content(message.content, "".join(self._said), self._quirks.think)
         if rest is None and message.content:
             told = sample(text_in(message.content).encode("utf-8", "replace"))
@@ -379,15 +377,18 @@ class ChatDecoder:
         self._hole = had_hole and rest is None
         untold = ChatDelta(
             content=rest,
-            reasoning_content=more if len(more) < len(reasoning) or not self._thought else None,
+            reasoning_content=more if len(more) < len(reasoning) or not known.thoughts else None,
             reasoning_details=None if self._details else message.reasoning_details,
-            refusal=message.refusal if self._refusal < 0 else None,
+            refusal=message.refusal if known.refusal < 0 else None,
             extra_content=message.extra_content,
         )
+        strange = [] if self._hole else list(strange_parts(message.content))[known.strange :]
         self._take_delta(untold, out)
+        for part in strange:
+            self._take_strange(part, out)
         if message.tool_calls and not self._hole:
             self._release_held(out)
-            self._text = self._reasoning = -1
+            self._open.leave()
             self._merger.settle(message.tool_calls, out)
             self._sign(None, out)
 
@@ -416,10 +417,7 @@ class ChatDecoder:
     def _ended(self, out: list[Event], by: str) -> LastWord:
         finish = self._finish.finish if self._finish is not None else None
         if finish == "failed":
-            said = self._finish.detail or self._finish.said if self._finish is not None else ""
-            circling = said.lower() == "repetition"  # the host stopped a model that went round in circles
-            kind: FailureKind = "repeated" if circling else "server"
-            return Cut(failure(kind, f"the provider ended the stream with {said!r}"))
+            return Cut(failed_by(self._finish))
         if by == "[DONE]" and finish is None:
             known = self._quirks.bare_done or self._quirks.finishless
             if not self._merger.calls and not self._hole:
@@ -431,15 +429,15 @@ class ChatDecoder:
         if self._hole:
             return Cut(HOLE)
         self._release_held(out)
-        if finish in MAY_BE_WHOLE and not self._merger.calls and self._refusal < 0:
+        if finish in MAY_BE_WHOLE and not self._merger.calls and self._open.refusal < 0:
             answer = self._think.unclosed  # then there is no other text
             if answer.strip():
-                self._take_text(answer, out, beside=False)
-        if self._extra and self._text >= 0:
-            out.append(StateNoted(self._text, {"extra_content": self._extra}))
+                self._open.say(answer, out, beside=False)
+        if self._extra and self._open.text >= 0:
+            out.append(StateNoted(self._open.text, {"extra_content": self._extra}))
         if self._details:
             out.append(StateNoted(self._details_block, {"reasoning_details": self._details.whole()}))
-        out.extend(BlockClosed(block) for block in self._closable)
+        self._open.close(out)
         # A reason to stop does not close an open object: it may lie, and some servers send the rest behind
         # it.
         out.extend(CallClosed(call.block) for call in self._merger.calls if not call.is_cut())
@@ -487,14 +485,6 @@ class ChatDecoder:
         name."""
         return is_keepalive(data) or name not in (b"", b"message", *self._names)
 
-    def _next_text_block(self) -> int:
-        self._closable.append(self._blocks)
-        return self._next_block()
-
-    def _next_block(self) -> int:
-        self._blocks += 1
-        return self._blocks - 1
-
     def _number_call(self, call_id: str) -> tuple[int, str]:
-        block = self._next_block()
+        block = self._open.next()
         return block, call_id or f"call_{self.reply_id or 'reply'}_{block}"

@@ -2,6 +2,7 @@
 own."""
 
 from turnbuckle.vocab.events import Finish, FinishNoted, worse
+from turnbuckle.vocab.failure import Failure, FailureKind, failure
 from turnbuckle.vocab.text_end import ends_like_an_end
 from turnbuckle.wire.decoder import EndKind
 from turnbuckle.wire.openai_chat.frames import Choice
@@ -42,3 +43,11 @@ def bare_end(said: list[str]) -> EndKind:
     if not said:
         return "blank"
     return "bare" if ends_like_an_end("".join(said)) else ""
+
+
+def failed_by(finish: FinishNoted | None) -> Failure:
+    """What a host means that gives a failure as its reason to stop."""
+    said = (finish.detail or finish.said) if finish is not None else ""
+    circling = said.lower() == "repetition"  # the host stopped a model that went round in circles
+    kind: FailureKind = "repeated" if circling else "server"
+    return failure(kind, f"the provider ended the stream with {said!r}")

@@ -69,6 +69,14 @@ def untold_content(content: str | list[Any] | None, said: str, think: Mode) -> s
     return told[len(said) :] if said and told.startswith(said) else None
 
 
+def unwrapped(document: object) -> object:
+    """A whole answer without the envelope that a router may put around it."""
+    if not isinstance(document, dict) or document.get("choices"):
+        return document
+    inner = document.get("provider")
+    return inner if isinstance(inner, dict) else document
+
+
 def shown(document: object) -> str:
     """The beginning of a document, for a person to read."""
     return sample(msgspec.json.encode(document))

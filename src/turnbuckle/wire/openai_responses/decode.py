@@ -192,6 +192,8 @@ class ResponsesDecoder:
             self._output.finished(event, out)
         elif kind == "response.content_part.added":
             self._output.part_added(event, out)
+        elif kind == "response.content_part.done":
+            self._output.part_done(event, out)
         elif kind in LIFECYCLE:
             if event.response is not None:
                 self._note_start(event.response, out)
@@ -211,7 +213,8 @@ class ResponsesDecoder:
         is."""
         item = self._output.item_of(event)
         about_none = event.item_id is None and event.output_index is None
-        if self._output.hole or not (about_none or self._output.is_opaque(event)):
+        in_message = item is not None and item.kind == "message"
+        if self._output.hole or not (about_none or in_message or self._output.is_opaque(event)):
             out.append(_UNKNOWN)
         elif not is_event_name(kind) or (about_none and not kind.startswith("response.")):
             out.append(_UNKNOWN)  # a gateway's own sign of life, or no name at all

@@ -122,6 +122,24 @@ class Output:
         if spelling is not None:
             self.growing(spelling, event, out)
 
+    def part_done(self, event: StreamEvent, out: list[Event]) -> None:
+        """Only a part that nobody here knows is told by this: any other has events of its own."""
+        item, part = self.item_of(event), event.part
+        if item is None or item.kind != "message" or self.hole:
+            return
+        if isinstance(part, dict) and word(part.get("type")) not in PARTS:
+            self._put_strange(item, event.content_index or 0, part, out)
+
+    def _put_strange(self, item: OutputItem, index: object, given: Any, out: list[Event]) -> None:
+        """A part that only its provider understands, once: a message of its own, as every part is here."""
+        if not isinstance(given, dict) or not given or index in item.strange:
+            return
+        item.strange.add(index)
+        self._speech.release(out)
+        block = self._next_block()
+        made = {"type": "message", "role": "assistant", "status": "completed", "content": [shallow(given)]}
+        out += [OpaqueBlock(block, made), BlockClosed(block)]
+
     def growing(self, spelling: Spelling, event: StreamEvent, out: list[Event]) -> Part | None:
         """The block that this delta belongs to, begun if need be; None if it cannot grow."""
         item = self._meant(spelling, event, out)
@@ -284,6 +302,7 @@ class Output:
         for index, given in enumerate(content if isinstance(content, list) else ()):
             spelling = PARTS.get(word(given.get("type"))) if isinstance(given, dict) else None
             if spelling is None:
+                self._put_strange(item, index, given, out)
                 continue
             part = item.parts.get(index) or self._begin_part(item, spelling, index, out)
             if part.make is not spelling.make:

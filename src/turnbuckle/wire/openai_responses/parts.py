@@ -66,13 +66,14 @@ class Part:
 class OutputItem:
     """One output item. `parts` has one entry per content part of a message, one in all for anything else."""
 
-    __slots__ = ("call_id", "done", "item_id", "kind", "name", "parts", "seed", "spelled")
+    __slots__ = ("call_id", "done", "item_id", "kind", "name", "parts", "seed", "spelled", "strange")
 
     def __init__(self, kind: str, item_id: str, seed: dict[str, Any]) -> None:
         self.kind = kind
         self.item_id = item_id
         self.seed = seed  # the item as it was added: the only telling of it if the others are left out
         self.parts: dict[object, Part] = {}
+        self.strange: set[object] = set()  # places of parts that nobody here knows and that were told
         self.done = False
         self.spelled = ""  # where this reasoning's text is read: its summary or its content
         self.call_id = ""

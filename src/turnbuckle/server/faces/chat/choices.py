@@ -9,8 +9,10 @@ from typing import Any
 
 from turnbuckle.wire.answer_fields import joined
 from turnbuckle.wire.loose_json import objects, whole_number
+from turnbuckle.wire.openai_chat.answer_fields import grown
+from turnbuckle.wire.openai_chat.content_parts import grown_content
 
-_TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
+_TEXTS = ("reasoning_content", "reasoning", "refusal")
 _LENGTH = "length"
 _STOPPED_SHORT = (_LENGTH, "content_filter", "error")
 """The last call of a choice that ended so may be a half one, and a free text does not show it."""
@@ -107,7 +109,8 @@ def put_together(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
         delta = dict(piece["delta"])
         for call in objects(delta.get("tool_calls")):
             call.pop("index", None)
-        whole["message"] = _grown(whole["message"], delta, _TEXTS)
+        content = grown_content(whole["message"]["content"], delta.get("content"))
+        whole["message"] = {**_grown(whole["message"], delta, _TEXTS), "content": content}
         beside = {name: value for name, value in piece.items() if name not in ("index", "delta")}
         whole.update(joined(whole, {name: value for name, value in beside.items() if value is not None}))
     for whole in made.values():
@@ -122,7 +125,7 @@ def _as_chunk(index: int, shown: dict[str, Any]) -> dict[str, Any]:
 
 def _grown(before: dict[str, Any], more: dict[str, Any], texts: tuple[str, ...]) -> dict[str, Any]:
     """An object with more of it: these texts go on, of all else the later one counts."""
-    made = joined(before, {name: value for name, value in more.items() if value is not None})
+    made = grown(before, {name: value for name, value in more.items() if value is not None})
     for name in texts:
         old, new = before.get(name), more.get(name)
         if isinstance(old, str) and isinstance(new, str):

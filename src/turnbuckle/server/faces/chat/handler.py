@@ -12,10 +12,11 @@ plain, not streamed, and want JSON; they have nothing to do with tools, so they 
 from msgspec.structs import replace
 
 from turnbuckle.runtime.runs import NewRun
-from turnbuckle.server.faces.chat.renderer import ChatRenderer, Events, WholeChatRenderer
+from turnbuckle.server.faces.chat.renderer import ChatRenderer, Events
+from turnbuckle.server.faces.chat.whole_renderer import WholeChatRenderer
 from turnbuckle.server.http.begin import ON_DISCONNECT, SESSION, busy_of, request_key, run_headers
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, Streaming, json_answer
-from turnbuckle.server.http.passing import PassedOn, passed_on, route_header
+from turnbuckle.server.http.passing import PassedOn, passed_on, route_header, with_left_out
 from turnbuckle.server.http.problems import refused
 from turnbuckle.server.streaming.disconnect import read_policy
 from turnbuckle.server.streaming.first_word import FirstWord
@@ -81,6 +82,7 @@ class Chat:
         )
         whole = plain.answer()
         headers = (*headers, *route_header(plain.route), *plain.provider_headers, *whole.headers)
+        headers = with_left_out(headers, plain.left.names)
         return json_answer(whole.body, whole.status, headers)
 
     async def _begin(self, exchange: Exchange, asked: ChatAsked) -> tuple[RunHandle, PassedOn]:

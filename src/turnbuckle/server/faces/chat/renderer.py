@@ -29,6 +29,7 @@ from turnbuckle.narrate.told import (
     Notice,
     OtherChoice,
     PartState,
+    ProviderItem,
     QuestionAnswered,
     QuestionAsked,
     Reasoning,
@@ -42,18 +43,17 @@ from turnbuckle.narrate.told import (
 )
 from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.server.faces import approvals
-from turnbuckle.server.faces.chat.choices import OWN_ENDS, OtherChoices, put_together
+from turnbuckle.server.faces.chat.choices import OWN_ENDS, OtherChoices
 from turnbuckle.server.faces.chat.client_calls import chat_call
 from turnbuckle.server.faces.chat.tool_progress import tool_progress
-from turnbuckle.server.outcomes import Ending, PlainAnswer, ending, outcome_fields
+from turnbuckle.server.faces.left_out import LeftOut
+from turnbuckle.server.outcomes import Ending, ending, outcome_fields
 from turnbuckle.turn.facts import HandedCall, decode
-from turnbuckle.vocab.events import Finish, Usage
+from turnbuckle.vocab.events import Usage
 from turnbuckle.vocab.ids import RunId
-from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyReasoning, ReplyRefusal, ReplyText
 from turnbuckle.wire.across import as_chat_annotations, moved, pages_cited, token_odds
-from turnbuckle.wire.answer_fields import CountedFields, joined
+from turnbuckle.wire.answer_fields import CountedFields
 from turnbuckle.wire.openai_chat.chunks import ChunkWriter
-from turnbuckle.wire.openai_chat.encode import answer
 from turnbuckle.wire.openai_chat.parse_request import PROTOCOL
 from turnbuckle.wire.sse import DONE, drained, frame
 
@@ -65,7 +65,8 @@ EVENTS: tuple[Events, ...] = ("chunk", "tools", "hermes", "none")
 ARGUMENTS_PIECE = 8 * 1024  # characters: some clients work on each piece, and some cap a line
 KEY = "turnbuckle"
 _NAMES = {"tools": "turnbuckle.tool.progress", "hermes": "hermes.tool.progress"}
-_FINISHES: dict[str, Finish] = {"length": "length", "content_filter": "filtered"}
+ROUNDS = ("after_tools", "steered")
+"""Why a model is asked for another reply than the one before."""
 GOES_ON = ("continue", "finish_draft", "reask")
 """Why a model is asked with more than the client has sent, and the answer goes on behind what was told."""
 WORTH_TELLING = 1.0  # seconds: a shorter wait is over before anybody has read of it
@@ -77,7 +78,7 @@ def chat_id(run: RunId) -> str:
     return f"chatcmpl-{run}"
 
 
-class _Renderer(ABC):
+class ChatFold(ABC):
     """One assistant message, whoever writes it down. Keeps no text but the last piece of a thought."""
 
     def __init__(self, run: RunId, queued: str = "") -> None:
@@ -94,10 +95,15 @@ class _Renderer(ABC):
         self._where = (0, 0)  # attempt and block of its last words
         self._began = 0  # where in the text that block begins
         self._reply_began = 0  # and where that attempt does
+        self._round_began = 0  # and where the first attempt at that reply does
         self._cited = 0  # pages that it refers to and were told
         self._counted = CountedFields()  # by providers of this protocol
         self._labels: dict[str, str] = {}  # of calls that run
+        self.left = LeftOut(PROTOCOL)
         self._others = OtherChoices()
+        self._piece: dict[str, Any] = {}  # what stands beside the next words, in a part of their own
+        self._parts: list[dict[str, Any]] = []  # parts without words that were told in this round
+        self._again: list[dict[str, Any]] = []  # of those, what an attempt that begins anew may bring again
         self._reply = ReplyOver(0)  # the last one
         self._spoke = {False: False, True: False}  # whether there was text, and a refusal
         self._thought: object = None  # which reasoning the last piece of it belonged to
@@ -118,6 +124,7 @@ class _Renderer(ABC):
                     self._draw(told)
 
     def _draw(self, told: Told) -> None:
+        self.left.look(told)
         match told:
             case Text(text, before, refusal):
                 # A refusal stands in a place of its own.
@@ -125,7 +132,10 @@ class _Renderer(ABC):
                 if not refusal:
                     self._goes_to((told.attempt, told.block), before if self._spoke[False] else 0, len(text))
                 self._spoke[refusal] = True
-                (self._refusal if refusal else self._text)(text)
+                if self._piece and not refusal:
+                    self._part(text, self._piece)
+                else:
+                    (self._refusal if refusal else self._text)(text)
             case Reasoning(text, attempt, block):
                 self._think(text, (attempt, block))
             case ToolBegun(call, tool, _, label) if not told.again:
@@ -146,9 +156,9 @@ class _Renderer(ABC):
             case QuestionAnswered():
                 self._aside("approval", approvals.answered(told))
             case AnswerFields(protocol, where, data) if protocol == PROTOCOL:
-                if where == "message" and "annotations" in data:
-                    data = {**data, "annotations": moved(data["annotations"], self._reply_began)}
-                self._passed(where, data)
+                self._of_provider(where, data)
+            case ProviderItem(protocol, data) if protocol == PROTOCOL:
+                self._item(data)
             case AnswerFields(protocol, where, data):
                 if odds := token_odds(protocol, where, data):
                     self._passed("choice", {"logprobs": {"content": odds}})
@@ -160,15 +170,8 @@ class _Renderer(ABC):
                     self._cite(data)
             case HeadTold(headers=headers):
                 self.provider_headers = tuple(headers.items())
-            case ModelCalled(route=route, model=model):
-                if route != self.route:
-                    self._forget()
-                self.route, self.provider_headers = route, ()
-                self._protocol, self._bound = told.protocol, told.why not in GOES_ON
-                self._counted.next_call()
-                if model != self._asked:
-                    self._asked = model
-                    self._answered_by(model)
+            case ModelCalled():
+                self._called(told)
             case ModelNamed(model=model):
                 self._answered_by(model)
             case OtherChoice(index, data):
@@ -183,6 +186,42 @@ class _Renderer(ABC):
                 self._over(told)
             case _:
                 pass
+
+    def _called(self, told: ModelCalled) -> None:
+        if told.route != self.route:
+            self._forget()
+        self.route, self.provider_headers, self._piece = told.route, (), {}
+        if told.why in ROUNDS:
+            self._parts, self._round_began = [], self._length
+        self._again = list(self._parts) if self._length == self._round_began else []
+        self._protocol, self._bound = told.protocol, told.why not in GOES_ON
+        self._counted.next_call()
+        if told.model != self._asked:
+            self._asked = told.model
+            self._answered_by(told.model)
+
+    def _of_provider(self, where: str, data: dict[str, Any]) -> None:
+        """What a chat provider says that means nothing here."""
+        if where == "piece":
+            self._piece = data
+            return
+        if where == "message" and "annotations" in data:
+            data = {**data, "annotations": moved(data["annotations"], self._reply_began)}
+        if where == "message" and "content" in data:
+            for part in data["content"]:
+                self._part("", part)
+            data = {name: value for name, value in data.items() if name != "content"}
+        if data:
+            self._passed(where, data)
+
+    def _item(self, part: dict[str, Any]) -> None:
+        """A part of the content that nobody here knows. One that was told before its reply broke, and is said
+        again by a reply that begins anew, is the same."""
+        if part in self._again:
+            self._again.remove(part)
+            return
+        self._parts.append(part)
+        self._part("", part)
 
     def _goes_to(self, where: tuple[int, int], gap: int, size: int) -> None:
         if where[0] != self._where[0]:
@@ -235,6 +274,10 @@ class _Renderer(ABC):
     def _text(self, text: str) -> None: ...
 
     @abstractmethod
+    def _part(self, text: str, beside: dict[str, Any]) -> None:
+        """Words in a part of their own, with what stands there beside them, or a part without words."""
+
+    @abstractmethod
     def _reasoning(self, text: str) -> None: ...
 
     @abstractmethod
@@ -257,7 +300,7 @@ class _Renderer(ABC):
     def _end(self, end: Ending, usage: Usage) -> None: ...
 
 
-class ChatRenderer(_Renderer):
+class ChatRenderer(ChatFold):
     """The stream. `created` must be the same for every reader of the run: the second in which it started."""
 
     def __init__(
@@ -333,6 +376,10 @@ class ChatRenderer(_Renderer):
     def _text(self, text: str) -> None:
         self._out.append(self._chunks.text(text))
 
+    def _part(self, text: str, beside: dict[str, Any]) -> None:
+        part = {"type": "text", "text": text, **beside} if text else beside
+        self._out.append(self._chunks.fields("message", {"content": [part]}))
+
     def _reasoning(self, text: str) -> None:
         self._out.append(self._chunks.reasoning(text))
 
@@ -365,7 +412,11 @@ class ChatRenderer(_Renderer):
             self._out.append(self._chunks.empty(**{KEY: {what: about}}))
 
     def _end(self, end: Ending, usage: Usage) -> None:
-        extra = {} if self._events == "none" else {KEY: outcome_fields(end.outcome, self._run)}
+        extra = (
+            {}
+            if self._events == "none"
+            else {KEY: {**outcome_fields(end.outcome, self._run), **self.left.fields}}
+        )
         if end.trouble is not None:
             self._out.append(frame(_json({**end.trouble.body(), **extra})))
             return
@@ -373,117 +424,3 @@ class ChatRenderer(_Renderer):
         if self._include_usage:
             self._out.append(self._chunks.usage(usage, self._counted.total()))
         self._out.append(DONE)
-
-
-class WholeChatRenderer(_Renderer):
-    """The answer in one piece: a reader that waits for the end. `answer` is there when it has `ended`."""
-
-    def __init__(
-        self, run: RunId, *, model: str, created: int, events: Events = "chunk", queued: str = ""
-    ) -> None:
-        self._created = created
-        self._model = model
-        self._extra = events != "none"
-        self._notices: list[str] = []  # as many as the run has breaks, which its limits bound
-        self._notice = ""
-        self._usage = Usage()
-        self._ending: Ending | None = None
-        self._texts: list[str] = []
-        self._thoughts: list[str] = []
-        self._refusals: list[str] = []
-        self._calls: list[HandedCall] = []
-        self._pieces: list[dict[str, Any]] = []  # of other answers
-        self._fields: dict[str, dict[str, Any]] = {}
-        super().__init__(run, queued)
-
-    def open(self) -> bytes:
-        return b""
-
-    def take(self, items: Sequence[Item]) -> bytes:
-        self._take(items)
-        return b""
-
-    def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
-        return b""
-
-    def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:
-        return b""
-
-    def answer(self) -> PlainAnswer:
-        """The whole answer. Raises ValueError before the end."""
-        end = self._ending
-        if end is None:
-            raise ValueError("the run has not ended")
-        notices: dict[str, Any] = {"notice": self._notice} if self._notice else {}
-        notices |= {"notices": self._notices} if self._notices else {}
-        extra = {KEY: {**outcome_fields(end.outcome, self._run), **notices}} if self._extra else {}
-        if end.trouble is not None:
-            return PlainAnswer(end.status, {**end.trouble.body(), **extra}, end.headers)
-        finish = _FINISHES.get(end.finish)
-        reply = Reply(tuple(self._blocks()), chat_id(self._run), self._model, finish, usage=self._usage)
-        whole = self._whole(answer(reply, created=self._created))
-        return PlainAnswer(end.status, {**whole, **extra}, end.headers)
-
-    def _whole(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The answer with what the provider said beside it."""
-        choice = body["choices"][0]
-        if self._calls:
-            native = self._protocol == PROTOCOL
-            choice["message"]["tool_calls"] = [chat_call(call, native=native) for call in self._calls]
-        places = {"reply": body, "choice": choice, "message": choice["message"], "usage": body["usage"]}
-        for where, data in (*self._fields.items(), ("usage", self._counted.total())):
-            place = places[where]
-            place.update(joined({name: place.get(name) for name in data}, data))
-        body["choices"] += put_together(self._pieces)
-        return body
-
-    def _forget(self) -> None:
-        self._fields.pop("reply", None)
-
-    def _passed(self, where: str, data: dict[str, Any]) -> None:
-        if where == "usage":
-            self._counted.note(data)
-        else:
-            known = self._fields.setdefault(where, {})
-            known.update(data if where == "reply" else joined(known, data))
-
-    def _blocks(self) -> list[ReplyBlock]:
-        return [
-            ReplyReasoning("".join(self._thoughts)),
-            ReplyText("".join(self._texts)),
-            ReplyRefusal("".join(self._refusals)),
-            *(ReplyCall(call.id, call.name, call.arguments) for call in self._calls),
-        ]
-
-    def _draw(self, told: Told) -> None:
-        if isinstance(told, Notice):
-            self._notices.append(told.text)
-            self._notice = told.text if told.about == "conversation" else self._notice
-        super()._draw(told)
-
-    def _answered_by(self, model: str) -> None:
-        self._model = model
-
-    def _text(self, text: str) -> None:
-        self._texts.append(text)
-
-    def _reasoning(self, text: str) -> None:
-        self._thoughts.append(text)
-
-    def _refusal(self, text: str) -> None:
-        self._refusals.append(text)
-
-    def _other(self, choice: dict[str, Any]) -> None:
-        self._pieces.append(choice)
-
-    def _call(self, call: HandedCall) -> None:
-        self._calls.append(call)
-
-    def _progress(self, progress: dict[str, Any]) -> None:
-        pass  # it is over when this is read
-
-    def _aside(self, what: str, about: Any) -> None:
-        pass
-
-    def _end(self, end: Ending, usage: Usage) -> None:
-        self._ending, self._usage = end, usage

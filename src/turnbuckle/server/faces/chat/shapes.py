@@ -37,6 +37,10 @@ OUTCOME = Shape(
             **listed(TEXT),
             "description": "All quiet lines: what broke, what was kept, what was done about it.",
         },
+        left_out={
+            **listed(TEXT),
+            "description": "What the provider said for which this protocol has no place, by its type.",
+        },
     ),
 )
 _USAGE = Shape(

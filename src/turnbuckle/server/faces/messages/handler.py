@@ -16,7 +16,7 @@ from turnbuckle.server.faces.chat.handler import GRACE, divided
 from turnbuckle.server.faces.messages.renderer import MessagesRenderer, WholeMessageRenderer
 from turnbuckle.server.http.begin import KEY, ON_DISCONNECT, SESSION, busy_of, request_key, run_headers
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, Streaming, json_answer
-from turnbuckle.server.http.passing import PassedOn, passable, passed_on, route_header
+from turnbuckle.server.http.passing import PassedOn, passable, passed_on, route_header, with_left_out
 from turnbuckle.server.http.problems import refused
 from turnbuckle.server.streaming.disconnect import read_policy
 from turnbuckle.server.streaming.first_word import FirstWord
@@ -88,6 +88,7 @@ class MessagesApi:
         whole = plain.answer()
         body = whole.body if whole.status < 400 else {**whole.body, "request_id": exchange.request_id}
         headers = (*headers, *route_header(plain.route), *plain.provider_headers, *whole.headers)
+        headers = with_left_out(headers, plain.left.names)
         return json_answer(body, whole.status, headers)
 
     async def count_tokens(self, exchange: Exchange) -> Answer:

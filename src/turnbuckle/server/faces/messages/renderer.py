@@ -58,7 +58,8 @@ from turnbuckle.narrate.told import (
 )
 from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.server.faces import approvals
-from turnbuckle.server.faces.chat.renderer import ARGUMENTS_PIECE, GOES_ON, KEY, WORTH_TELLING
+from turnbuckle.server.faces.chat.renderer import ARGUMENTS_PIECE, GOES_ON, KEY, ROUNDS, WORTH_TELLING
+from turnbuckle.server.faces.left_out import LeftOut
 from turnbuckle.server.faces.messages.cited_pages import CitedPages
 from turnbuckle.server.outcomes import Ending, PlainAnswer, ending, outcome_fields, stop_of
 from turnbuckle.turn.facts import HandedCall, decode
@@ -72,7 +73,6 @@ from turnbuckle.wire.anthropic.message_writer import MessageStream, MessageWrite
 from turnbuckle.wire.anthropic.parse_request import PROTOCOL
 from turnbuckle.wire.usage import usage_to_anthropic
 
-_ROUNDS = ("after_tools", "steered")
 W = TypeVar("W", bound=MessageWriter)
 
 
@@ -97,6 +97,7 @@ class _MessageRenderer(Generic[W]):
         self.route = ""
         """The one that was asked last."""
         self.provider_headers: tuple[tuple[str, str], ...] = ()
+        self.left = LeftOut(PROTOCOL)
         self._run = run
         self._writer = writer
         self._narration = Narration(run)
@@ -141,6 +142,7 @@ class _MessageRenderer(Generic[W]):
                     self._draw(told)
 
     def _draw(self, told: Told) -> None:
+        self.left.look(told)
         match told:
             case Text(text, gap):
                 self._say(text[gap:], (told.attempt, told.block))
@@ -307,7 +309,7 @@ class _MessageRenderer(Generic[W]):
         self._counted.next_call()
         self._noted.clear()
         self._protocol, self._native = told.protocol, told.protocol == PROTOCOL
-        if told.why in _ROUNDS:
+        if told.why in ROUNDS:
             self._mute = self._bound = False
         elif told.why in GOES_ON:
             self._mute, self._bound = True, False
@@ -422,7 +424,7 @@ class _MessageRenderer(Generic[W]):
         pass
 
     def _extra(self) -> dict[str, Any]:
-        return {}
+        return self.left.fields
 
     def _usage(self, spent: Usage) -> dict[str, Any]:
         """`spent` is that of all attempts together."""
@@ -491,7 +493,7 @@ class WholeMessageRenderer(_MessageRenderer[WholeMessage]):
         self._notices.append(text)
 
     def _extra(self) -> dict[str, Any]:
-        return {"notices": self._notices} if self._notices else {}
+        return {**self.left.fields, **({"notices": self._notices} if self._notices else {})}
 
     def _finished(self, end: Ending) -> None:
         self._ending = end

@@ -24,7 +24,7 @@ from turnbuckle.server.faces.responses.renderer import ResponsesRenderer
 from turnbuckle.server.http.begin import ON_DISCONNECT, SESSION, busy_of, request_key, run_headers
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, Query, Streaming, json_answer
 from turnbuckle.server.http.pages import MOST, USUAL
-from turnbuckle.server.http.passing import PassedOn, passed_on, route_header
+from turnbuckle.server.http.passing import PassedOn, passed_on, route_header, with_left_out
 from turnbuckle.server.http.problems import refused, unknown
 from turnbuckle.server.streaming.disconnect import read_policy
 from turnbuckle.server.streaming.first_word import FirstWord
@@ -90,6 +90,7 @@ class ResponsesApi:
         )
         whole = dialect.answer()
         headers = (*headers, *route_header(dialect.route), *dialect.provider_headers, *whole.headers)
+        headers = with_left_out(headers, dialect.left.names)
         return json_answer(whole.body, whole.status, headers)
 
     async def _begin(

@@ -54,6 +54,7 @@ from turnbuckle.narrate.told import (
 from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.server.faces import approvals
 from turnbuckle.server.faces.chat.renderer import ARGUMENTS_PIECE, KEY
+from turnbuckle.server.faces.left_out import LeftOut
 from turnbuckle.server.outcomes import Ending, PlainAnswer, ending, outcome_fields
 from turnbuckle.turn.facts import HandedCall, Streamed, Waited, decode
 from turnbuckle.vocab.free_text import unwrapped
@@ -104,6 +105,7 @@ class ResponsesRenderer:
         """The one that was asked last."""
         self.merged = False
         """Bursts of it were merged, so events have other numbers than when they were first told."""
+        self.left = LeftOut(PROTOCOL)
         self._hosted = tools == "hosted"
         self._homes = grouped((echo or {}).get("tools"))
         self._run = run
@@ -200,6 +202,7 @@ class ResponsesRenderer:
         return PlainAnswer(self._ending.status, self._final, self._ending.headers)
 
     def _draw(self, told: Told) -> None:
+        self.left.look(told)
         match told:
             case Text(_, gap, False):
                 self._say(told.text[gap:], (told.attempt, told.block))
@@ -356,8 +359,10 @@ class ResponsesRenderer:
             case ProviderStage(item=item):
                 if writer.is_placed(item):
                     self._out.append(writer.stage(item, data))
-                elif not item:
-                    self._out.append(writer.write(data["type"], **data))
+                else:  # of a message, which stands elsewhere here, or of nothing at all
+                    where = self._message.where() if item and self._message is not None else {}
+                    about = {name: place for name, place in where.items() if name in data}
+                    self._out.append(writer.write(data["type"], **{**data, **about}))
             case ProviderItem():
                 self._close_message()
                 placed = writer.is_placed(str(data.get("id")))
@@ -400,6 +405,7 @@ class ResponsesRenderer:
             "notice": self._notice,
             "notices": self._notices,
             "approvals": list(self._approvals.values()),
+            **self.left.fields,
         }
         return {key: value for key, value in named.items() if value}
 
