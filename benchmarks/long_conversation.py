@@ -18,12 +18,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from turnbuckle import Agent, Result, tool
-from turnbuckle.app import folder_size
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.lab.prompt_cache import PromptCache
 from turnbuckle.lab.provider import Provider
 from turnbuckle.lab.script import Call, Case, Finish, LabRequest, Say, ScriptItem
 from turnbuckle.testing.world.long_talk import ASKS, LongTalk
+from turnbuckle.upkeep import folder_size
 
 SECRET = "Remember that the harbour password is zephyr-17."
 INPUT, CACHED, WRITTEN, OUTPUT = 3.0, 0.3, 3.75, 15.0

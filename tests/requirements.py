@@ -142,7 +142,9 @@ REQUIREMENTS: dict[str, str] = {
     "K4": "A graceful stop hands runs over; two neighbouring versions run side by side.",
     "K5": "A stalled node is fenced: it writes nothing and starts no tool.",
     "K6": "Restart, failover, refusal, fullness and locks of the database are waited out and told; nothing `SURE` is lost.",
+    "K8": "Large outputs and files have a place that all nodes reach, or the run stays where they are.",
     "K9": "Moving from SQLite to Postgres and back loses nothing and can be broken off and gone on with.",
+    "K10": "Figures, charts and one page of instructions from one node to ten.",
     # Tools from elsewhere
     "M1": "Tools of MCP servers of any revision are offered and called like others, behind consent.",
     "M2": "A server that dies, hangs, lies or floods is bounded and told; nothing is repeated unless declared safe.",
@@ -172,7 +174,7 @@ DUE: frozenset[str] = frozenset(
     "G1 G2 G3 G4 G5 G6 G7 G8 G9 G10 "
     "H1 H2 H3 H4 H5 H6 H7 H8 H11 H12 H13 "
     "I1 I2 I3 I4 I5 I6 I7 I8 I9 "
-    "K1 K2 K3 K4 K5 K6 K9 "
+    "K1 K2 K3 K4 K5 K6 K8 K9 "
     "M1 M2 "
     "R1 R2 R3 R4 R5 R6 R7 R8 R9 R10 R11 R12".split()
 )

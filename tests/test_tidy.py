@@ -180,7 +180,8 @@ def test_test_files_have_unique_names_and_no_packages():
 def test_the_package_declares_exactly_what_it_imports():
     """A dependency that nobody imports is dropped; one that only tests need stands under dev."""
     project = tomllib.loads((tidy.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    lines = [*project["dependencies"], *project["optional-dependencies"]["postgres"]]
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *extras["postgres"], *extras["s3"]]
     declared = {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in lines}
     inside = [source for source in tidy.python_files() if source.in_package]
     imported = {name.split(".")[0] for source in inside for _, name in tidy.imports(source.nodes)}

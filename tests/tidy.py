@@ -23,6 +23,7 @@ LAYERS = (
     ("testing",),
     ("asgi",),
     ("hosting", "agent"),
+    ("upkeep",),
     ("app",),
     ("trust",),
     ("config",),
@@ -32,6 +33,7 @@ LAYERS = (
     ("runtime",),
     ("lab",),
     ("call", "tools", "journal", "observe"),
+    ("objects",),
     ("narrate", "session"),
     ("turn",),
     ("reply", "wire"),
@@ -223,12 +225,12 @@ def pure_layers_touch_nothing(source: Source) -> Iterator[str]:
             yield source.at(node, f"{source.layer} calls {node.func.id}()")
 
 
-IMPORTS_EXTRAS = "src/turnbuckle/journal/opening.py"
-"""Imports what an extra of the package needs only when that is asked for."""
+IMPORTS_EXTRAS = ("src/turnbuckle/journal/opening.py", "src/turnbuckle/objects/opening.py")
+"""They import what an extra of the package needs only when that is asked for."""
 
 
 def imports_stand_at_the_top(source: Source) -> Iterator[str]:
-    if not source.in_package or source.layer == "cli" or source.path == IMPORTS_EXTRAS:
+    if not source.in_package or source.layer == "cli" or source.path in IMPORTS_EXTRAS:
         return
     for function in _functions(source.nodes):
         for node in ast.walk(function):

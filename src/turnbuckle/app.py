@@ -1,7 +1,5 @@
 """The composition root: the only file that knows which concrete parts a program is made of."""
 
-import asyncio
-import contextlib
 import difflib
 import os
 import secrets
@@ -27,34 +25,28 @@ from turnbuckle.call.token_count import TokenCounter
 from turnbuckle.call.transport import Connections
 from turnbuckle.config import Loaded, rehearses, route_name, routes_of, server_variables_of
 from turnbuckle.errors import ConfigError
-from turnbuckle.journal.address import is_database
+from turnbuckle.journal.large_items import reader_with_objects, with_objects
 from turnbuckle.journal.nodes import Nodes
 from turnbuckle.journal.opening import (
     JournalReader,
-    check_journal_at,
-    mend_journal_at,
     open_as_node,
-    open_journal,
     open_journal_reader,
 )
 from turnbuckle.journal.port import Journal, StreamQuery
-from turnbuckle.journal.report import JournalReport
-from turnbuckle.journal.sqlite import doctor
-from turnbuckle.journal.sqlite.folder import holds_journal
 from turnbuckle.lab.rehearsal.model import NAME, Rehearsal
+from turnbuckle.objects.opening import open_objects
+from turnbuckle.objects.port import ObjectStore
 from turnbuckle.runtime.consent_book import NAME as ALLOWED
 from turnbuckle.runtime.consent_book import ConsentBook
 from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.faults import VARIABLE, FaultyJournal, FaultyTools, read_fault
-from turnbuckle.runtime.idempotency import IdempotencyStore
 from turnbuckle.runtime.lease import LEASE
 from turnbuckle.runtime.log import Watch
 from turnbuckle.runtime.models import RoutedModels
 from turnbuckle.runtime.ports import Model, Sleep, Tools
 from turnbuckle.runtime.prices import PriceBook, price_of, window_of
 from turnbuckle.runtime.recall import recall
-from turnbuckle.runtime.retention import Keeping, Retention, Swept
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RunRules, Runs
 from turnbuckle.runtime.session_messages import SessionRules
@@ -69,6 +61,7 @@ from turnbuckle.tools.background import BackgroundProcess, Processes
 from turnbuckle.tools.builtin import FAMILIES
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.git_tree import in_git_work_tree
+from turnbuckle.tools.kept_objects import KeptObjects
 from turnbuckle.tools.mcp.listing import PREFIX, prefix_of
 from turnbuckle.tools.mcp.servers import McpPlace, McpServers, check_servers
 from turnbuckle.tools.modules import files_of, registry_of
@@ -102,6 +95,7 @@ class App(Struct, frozen=True):
     models: Models
     files: Files | None = None
     nodes: Nodes | None = None
+    kept: KeptObjects | None = None
 
 
 @asynccontextmanager
@@ -137,10 +131,10 @@ async def open_app(
         versioned=in_git_work_tree(Path(settings.workspace)),
         foreign=servers.prefixes,
     )
-    require_data(loaded)
-    store, nodes = await _store_of(settings, journal_given, node)
+    objects = open_objects(settings.objects, environment)
+    store, nodes = await _store_of(loaded, journal_given, node, objects)
     journal: Journal = store if fault is None else FaultyJournal(store, fault)
-    contexts = _ToolContexts(loaded, environment, policy, journal, clock, sandbox, deps)
+    contexts = _ToolContexts(loaded, environment, policy, journal, clock, sandbox, deps, objects)
 
     def toolbox(run: RunId) -> Tools:
         made = Toolbox(dispatcher, contexts.of(run), servers=servers)
@@ -149,10 +143,6 @@ async def open_app(
     try:
         async with Connections() as connections:
             live = Models(routes, connections, clock, HealthBook())
-            rehearsal: Model = Rehearsal(clock.sleep, REHEARSAL_PACE)
-            embedded = {
-                RouteName(route_name(route)): rehearsal for route in _routes(settings) if rehearses(route)
-            }
             runs = Runs(
                 journal,
                 RunRules(
@@ -161,7 +151,7 @@ async def open_app(
                     PriceBook(price_of),
                     ConsentBook(Path(settings.folder) / ALLOWED),
                 ),
-                RoutedModels(live, embedded),
+                RoutedModels(live, _rehearsals(settings, clock)),
                 toolbox,
                 process_environment(clock.sleep, LEASE if nodes is None else settings.node.lease),
                 watch=watch,
@@ -170,11 +160,17 @@ async def open_app(
             )
             runs.conversations.forgets.append(connections.bodies.forget)
             tokens, reload = TokenCounter(routes, connections), partial(_reload, runs, contexts, environment)
-            files = lambda run: RunFiles(contexts.of(run))  # noqa: E731
-            yield App(settings, journal, runs, sandbox.holds, tokens, reload, live, files, nodes)
+            holds, files = sandbox.holds, contexts.files
+            yield App(settings, journal, runs, holds, tokens, reload, live, files, nodes, contexts.kept)
     finally:
         await servers.close()
         await journal.close()
+
+
+def _rehearsals(settings: Settings, clock: SystemClock) -> dict[RouteName, Model]:
+    """The routes that are a model of our own."""
+    rehearsal: Model = Rehearsal(clock.sleep, REHEARSAL_PACE)
+    return {RouteName(route_name(route)): rehearsal for route in _routes(settings) if rehearses(route)}
 
 
 def _reload(runs: Runs, contexts: "_ToolContexts", environment: Mapping[str, str], again: Settings) -> None:
@@ -190,10 +186,15 @@ def _reload(runs: Runs, contexts: "_ToolContexts", environment: Mapping[str, str
     runs.rules = replace(runs.rules, policy=contexts.policy)
 
 
-async def _store_of(settings: Settings, given: Journal | None, node: bool) -> tuple[Journal, Nodes | None]:
-    if given is not None:
-        return given, None
-    return await open_as_node(settings.data, Path(settings.folder), beside=node)
+async def _store_of(
+    loaded: Loaded, given: Journal | None, node: bool, objects: ObjectStore | None
+) -> tuple[Journal, Nodes | None]:
+    require_data(loaded)
+    settings, nodes = loaded.settings, None
+    if given is None:
+        given, nodes = await open_as_node(settings.data, Path(settings.folder), beside=node)
+    shared = nodes is not None
+    return await with_objects(given, objects, settings.objects.over, shared=shared), nodes
 
 
 class _ToolContexts:
@@ -208,8 +209,10 @@ class _ToolContexts:
         clock: SystemClock,
         sandbox: Sandbox,
         deps: Callable[[RunId], Any] | None,
+        objects: ObjectStore | None,
     ) -> None:
         self._deps = deps
+        self.kept = None if objects is None else KeptObjects(objects, Path(loaded.settings.folder))
         self._settings = loaded.settings
         self._environment = environment
         self.policy = policy
@@ -218,6 +221,10 @@ class _ToolContexts:
         self._secret = secrets_of(loaded.settings, environment)
         self._protected = frozenset(own_files(loaded))
         self._sandbox = sandbox
+
+    def files(self, run: RunId) -> RunFiles:
+        """What a run did to files."""
+        return RunFiles(self.of(run))
 
     def of(self, run: RunId) -> ToolContext:
         async def session() -> str:
@@ -240,6 +247,7 @@ class _ToolContexts:
             consent=self.policy.consent,
             protected=self._protected,
             sandbox=self._sandbox,
+            objects=self.kept,
             network=self._settings.tools.network,
             secrets=self._secret.values,
             secret_variables=self._secret.variables,
@@ -316,22 +324,15 @@ def _facts_in(sandbox: Sandbox, dispatcher: Dispatcher) -> dict[str, ToolFacts]:
 @asynccontextmanager
 async def open_reader(loaded: Loaded) -> AsyncIterator[JournalReader | None]:
     """The journal to look at, also beside a living process. None if there is none yet."""
-    reader = await open_journal_reader(loaded.settings.data)
+    settings = loaded.settings
+    reader = await open_journal_reader(settings.data)
+    if reader is not None:
+        reader = await reader_with_objects(reader, open_objects(settings.objects, os.environ))
     try:
         yield reader
     finally:
         if reader is not None:
             await reader.close()
-
-
-async def check_journal(loaded: Loaded) -> JournalReport | None:
-    """What a look at the whole journal finds; None if there is none yet. Raises StorageError."""
-    return await check_journal_at(loaded.settings.data)
-
-
-async def mend_journal(loaded: Loaded) -> JournalReport | None:
-    """Cut damage out of the journal. Raises InUse beside a living process, and StorageError."""
-    return await mend_journal_at(loaded.settings.data)
 
 
 def session_rules(settings: Settings, opening: tuple[Message, ...]) -> SessionRules:
@@ -351,53 +352,6 @@ def services_of(opened: App, slots: Slots | None = None) -> Services:
     return make_services(
         opened.journal, opened.runs, rules, slots=slots, files=opened.files, nodes=opened.nodes
     )
-
-
-class CompactedJournal(Struct, frozen=True):
-    """What was swept, and the bytes of the data folder before and after."""
-
-    swept: Swept
-    before: int
-    after: int
-
-
-async def compact_journal(loaded: Loaded) -> CompactedJournal | None:
-    """Do now what the server does by and by, and give the room back. None if there is no journal yet. Raises
-    InUse beside a living process, and StorageError."""
-    place, folder = loaded.settings.data, Path(loaded.settings.folder)
-    found = await check_journal_at(place) if is_database(place) else None
-    if found is None and not holds_journal(folder):
-        return None
-    before = folder_size(folder) + (found.bytes if found is not None else 0)
-    journal = await open_journal(place, folder)
-    try:
-        swept = await retention_of(loaded.settings, journal).sweep()
-    finally:
-        await journal.close()
-    if found is None:
-        doctor.vacuum(folder)
-    left = (
-        await check_journal_at(place) if found is not None else None
-    )  # the database gives room back by itself
-    return CompactedJournal(swept, before, folder_size(folder) + (left.bytes if left is not None else 0))
-
-
-def retention_of(settings: Settings, journal: Journal) -> Retention:
-    """What is kept, and for how long."""
-    session = settings.session
-    once = IdempotencyStore(journal, process_environment(asyncio.sleep))
-    keeping = Keeping(session.keep_deltas_days * 86_400, session.keep_relays_hours * 3600)
-    return Retention(journal, keeping, Path(settings.folder), wall=time.time, deleted=once.deleted)
-
-
-def folder_size(folder: Path) -> int:
-    """The bytes of all files in it, as far as they can be looked at."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):  # it went meanwhile
-                total += os.lstat(os.path.join(place, name)).st_size
-    return total
 
 
 def processes_of(loaded: Loaded) -> tuple[BackgroundProcess, ...]:

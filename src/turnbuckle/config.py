@@ -25,7 +25,7 @@ from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.routes import Route, RouteError, looked_up, resolve
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.address import is_database, read_address, shown
-from turnbuckle.settings import ENV as _ENV
+from turnbuckle.objects.settings import ENV as _ENV
 from turnbuckle.settings import RouteSettings, Settings
 from turnbuckle.vocab.prices import Price
 from turnbuckle.vocab.quirks import Quirks
@@ -423,6 +423,9 @@ def _with_absolute_paths(settings: Settings, home: Path, sources: dict[Where, st
         else absolute(settings.data, "data"),
         files=absolute(settings.files, "files"),
         tools=msgspec.structs.replace(settings.tools, modules=modules, mcp=servers),
+        objects=msgspec.structs.replace(objects, store=absolute(objects.store, "objects", "store"))
+        if (objects := settings.objects).store and "://" not in objects.store
+        else settings.objects,
     )
 
 

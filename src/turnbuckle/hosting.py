@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from turnbuckle import __version__
-from turnbuckle.app import App, open_app, retention_of, services_of
+from turnbuckle.app import App, open_app, services_of
 from turnbuckle.config import Loaded, api_keys_of, changed_keys, merged, rehearses
 from turnbuckle.console.assets import PAGE, load_assets
 from turnbuckle.errors import ConfigError
@@ -78,6 +78,7 @@ from turnbuckle.service.owners import Owner
 from turnbuckle.service.queue import queue_of
 from turnbuckle.service.waste import WasteService
 from turnbuckle.settings import Settings, is_reloaded, secrets_of
+from turnbuckle.upkeep import retention_of
 from turnbuckle.vocab.redaction import redactor_of
 
 SWEEP_EVERY = 3600.0
@@ -169,7 +170,7 @@ class _Parts:
             opened.journal, self._heartbeat, self._disconnect, metrics, server.hold_status
         )
         self.services.runs.watch.add(RunReaders(self._disconnect, self._streamer, sight.gone))
-        self._retention = retention_of(settings, opened.journal)
+        self._retention = retention_of(settings, opened.journal, opened.kept)
         self._rows = self._endpoints()
         # Before any run is taken up, so that nothing of it counts as unknown.
         metrics.know(
@@ -192,7 +193,7 @@ class _Parts:
         self._slots.allow(server.max_runs, server.max_runs_per_owner)
         rates.allow(server.requests_per_minute)
         self._idempotency_hours = server.idempotency_hours
-        self._retention = retention_of(settings, self._opened.journal)
+        self._retention = retention_of(settings, self._opened.journal, self._opened.kept)
         taken = [key for key in changed if is_reloaded(key)]
         left = [key for key in changed if not is_reloaded(key)]
         log.info("settings read again: %s", f"changed {', '.join(taken)}" if taken else "nothing changed")

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.presets import PRESETS
 from turnbuckle.journal.address import is_database, password_of
+from turnbuckle.objects.settings import ENV, ObjectSettings
 from turnbuckle.server.settings import ServerSettings
 from turnbuckle.session.reset import Surface
 from turnbuckle.tools.mcp.settings import McpSettings
@@ -32,7 +33,6 @@ RouteProtocol = ProtocolName | Literal["rehearsal"]
 Family = Literal["files", "shell", "web", "ask", "recall"]
 Count = Annotated[int, Meta(ge=1)]
 Money = Annotated[float, Meta(gt=0)]
-ENV = "env:"
 """How a value is written that the environment holds."""
 
 
@@ -418,6 +418,7 @@ class Settings(Struct, frozen=True):
     agent: AgentSettings = AgentSettings()
     tools: ToolSettings = ToolSettings()
     node: NodeSettings = NodeSettings()
+    objects: ObjectSettings = ObjectSettings()
 
     @property
     def folder(self) -> str:
@@ -439,7 +440,7 @@ def secrets_of(settings: Settings, environment: Mapping[str, str]) -> Secrets:
     variables = {*presets, *(value.removeprefix(ENV) for value in written)} - {""}
     values = {environment[name].strip() for name in variables if environment.get(name)}
     values |= secrets_in(environment) | {key for key in settings.server.api_keys if not key.startswith(ENV)}
-    values.add(password_of(settings.data))
+    values |= {password_of(settings.data), *_written_keys(settings.objects)}
     for route in settings.routes:
         bare = {name: text for name, text in route.headers.items() if not text.startswith(ENV)}
         key = route.api_key or ""
@@ -454,6 +455,10 @@ def secrets_of(settings: Settings, environment: Mapping[str, str]) -> Secrets:
             text for name, text in server.env.items() if is_secret_name(name) and not text.startswith(ENV)
         }
     return Secrets(frozenset(values - {""}), frozenset(variables))
+
+
+def _written_keys(objects: ObjectSettings) -> set[str]:
+    return {key for key in (objects.access_key, objects.secret_key) if not key.startswith(ENV)}
 
 
 def _texts(value: Any) -> Iterator[str]:

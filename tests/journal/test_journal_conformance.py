@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from support.journals.journal_benches import MemoryBench, SqliteBench
+from support.journals.large_items_bench import LargeItemsBench
 from support.journals.postgres_bench import PostgresBench
 
 from turnbuckle.journal.memory import MemoryJournal
@@ -24,7 +25,7 @@ class DatabaseBench(PostgresBench):
         super().__init__()
 
 
-BENCHES = (MemoryBench, SqliteBench, DatabaseBench)
+BENCHES = (MemoryBench, SqliteBench, DatabaseBench, LargeItemsBench)
 
 
 async def put_through(case, bench):

@@ -11,6 +11,7 @@ behind the mark, so a sweep reads only what has come of age since the last one.
 """
 
 import asyncio
+import logging
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
@@ -26,6 +27,7 @@ from turnbuckle.journal.port import (
     StreamQuery,
     StreamRow,
 )
+from turnbuckle.objects.port import ObjectStoreError
 from turnbuckle.runtime.archive import finish_imports
 from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.ports import Wall
@@ -50,6 +52,8 @@ from turnbuckle.vocab.events import (
 )
 from turnbuckle.vocab.ids import RunId
 
+log = logging.getLogger("turnbuckle.retention")
+
 KIND = "retention"
 """The kind of the streams that hold the marks, in their status."""
 DELTAS = "retention:deltas"
@@ -70,12 +74,21 @@ class Keeping(Struct, frozen=True):
 
 class Swept(Struct, frozen=True):
     """What one sweep did: runs whose bursts were merged, items that are no more, runs that were deleted,
-    folders of outputs that went with their runs."""
+    folders of outputs that went with their runs, objects of a store that nobody refers to."""
 
     merged: int = 0
     items: int = 0
     deleted: int = 0
     outputs: int = 0
+    objects: int = 0
+
+
+class ObjectUpkeep(Struct, frozen=True):
+    """What a store of objects needs: `sweep` deletes what nobody refers to, by the time that it is now, and
+    `catch_up` stores what could not be stored before. Both raise ObjectStoreError."""
+
+    sweep: Callable[[float], Awaitable[int]]
+    catch_up: Callable[[], Awaitable[int]] | None = None
 
 
 class Retention:
@@ -90,12 +103,14 @@ class Retention:
         *,
         wall: Wall,
         deleted: Callable[[RunId], Awaitable[None]],
+        objects: ObjectUpkeep | None = None,
     ) -> None:
         self._journal = journal
         self._keeping = keeping
         self._folder = folder
         self._wall = wall
         self._deleted = deleted
+        self._objects = objects
 
     async def sweep(self) -> Swept:
         """Everything that is due now. Raises JournalError; what was done by then stays done."""
@@ -103,7 +118,19 @@ class Retention:
         await finish_imports(self._journal, older_than=now - IMPORT_SECONDS)
         deleted = await self._delete_relays(now) if self._keeping.relays else 0
         merged, items = await self._merge_deltas(now) if self._keeping.deltas else (0, 0)
-        return Swept(merged, items, deleted, await prune_outputs(self._journal, self._folder))
+        outputs = await prune_outputs(self._journal, self._folder)
+        return Swept(merged, items, deleted, outputs, await self._look_after_objects(now))
+
+    async def _look_after_objects(self, now: float) -> int:
+        if self._objects is None:
+            return 0
+        try:
+            if self._objects.catch_up is not None:
+                await self._objects.catch_up()
+            return await self._objects.sweep(now)
+        except ObjectStoreError as error:  # the next sweep does it
+            log.warning("the objects cannot be looked after now: %s", error)
+            return 0
 
     async def _delete_relays(self, now: float) -> int:
         until = now - self._keeping.relays

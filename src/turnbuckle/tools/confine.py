@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from turnbuckle.tools.kept_objects import kept_names
 from turnbuckle.tools.protected import refuse_change
 from turnbuckle.tools.spec import ToolContext, ToolError
 from turnbuckle.turn.consent import rule_for, stricter
@@ -99,6 +100,9 @@ def _start(context: ToolContext, path: str, *, reading: bool) -> tuple[Path, lis
             absolute = Path(os.path.abspath(os.path.join(os.path.realpath(context.workspace), path)))
             if absolute.is_relative_to(kept) and absolute != kept:
                 return context.kept, list(absolute.relative_to(kept).parts)
+        for run, name in kept_names(path) if context.objects is not None else ():
+            if (context.kept / run / name).exists():  # another node has its folder elsewhere
+                return context.kept, [run, name]
     return context.workspace, list(_inside(context.workspace, path))
 
 

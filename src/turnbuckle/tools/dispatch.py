@@ -13,12 +13,15 @@ ends the tool, but then the outcome is lost with the task.
 import asyncio
 import dataclasses
 import threading
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from turnbuckle.objects.port import ObjectStoreError
 from turnbuckle.tools.confine import shown_path
+from turnbuckle.tools.kept_objects import KeptArea
 from turnbuckle.tools.output import Capture, LiveLines, capped, encodable, kept_path
 from turnbuckle.tools.registry import Registry
 from turnbuckle.tools.schema import Misfit
@@ -73,15 +76,22 @@ class Dispatcher:
         mine = dataclasses.replace(mine, publish=printed.add, changed=changes.append)
         started = context.clock.now()
         try:
+            if mine.objects is not None:
+                await _unless_stopped(mine, mine.objects.bring_named(call.arguments))
             outcome = await _supervised(found, found.shape.read(call.arguments), mine, redactor)
+        except ObjectStoreError as error:
+            outcome = not_started(f"A whole output that it needs cannot be read now. {error}")
         finally:
             printed.close()
         seconds = max(0.0, context.clock.now() - started)
         outcome = msgspec.structs.replace(outcome, seconds=seconds, changes=tuple(changes))
         outcome = printed.filled_in(outcome)
         if len(outcome.text) > LONGEST_ON_LOOP and context.threads:
-            return await in_thread(lambda: _polished(outcome, call, mine, redactor))
-        return _polished(outcome, call, mine, redactor)
+            outcome = await in_thread(lambda: _polished(outcome, call, mine, redactor))
+        else:
+            outcome = _polished(outcome, call, mine, redactor)
+        await _shared(outcome, mine)
+        return outcome
 
     async def preview(self, call: RunnableCall, context: ToolContext) -> FileChange | None:
         """What a call would do to a file, if its tool can tell. It changes nothing."""
@@ -285,6 +295,30 @@ def _polished(
         survivors=tuple(encodable(redactor.message(name)) for name in outcome.survivors),
         kept_at=None if kept is None else encodable(shown_path(context, kept)),
     )
+
+
+async def _shared(outcome: ToolOutcome, context: ToolContext) -> None:
+    """Before the result is stored, what it speaks of is where other nodes find it."""
+    if context.objects is None or not context.run:
+        return
+    left: list[tuple[KeptArea, str]] = []
+    if outcome.kept_at is not None:
+        left.append(("kept", Path(outcome.kept_at).name))
+    kept = [change for change in outcome.changes if change.kept]
+    left.extend(("changes", mark) for change in kept for mark in (change.before, change.after) if mark)
+    await _unless_stopped(context, context.objects.stored(context.run, dict.fromkeys(left)))
+
+
+async def _unless_stopped(context: ToolContext, work: Coroutine[Any, Any, object]) -> None:
+    """Wait for a store, and no longer than anybody wants the call at all."""
+    doing, stops = asyncio.create_task(work), _stop_tasks(context)
+    try:
+        await asyncio.wait({doing, *stops}, return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            doing.result()
+    finally:
+        for task in (doing, *stops):
+            task.cancel()
 
 
 def _key(call: RunnableCall, context: ToolContext) -> str:

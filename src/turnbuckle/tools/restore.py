@@ -7,6 +7,7 @@ not known: a file that is not as the run left it stays as it is.
 import dataclasses
 import os
 
+from turnbuckle.objects.port import ObjectStoreError
 from turnbuckle.tools.atomic import change_file, write_all, write_file_whole
 from turnbuckle.tools.changes import NOTHING, FileContent, compared, content_at, kept_content
 from turnbuckle.tools.confine import place_of
@@ -27,7 +28,10 @@ class RunFiles:
 
     def whole_diff(self, file: TouchedFile) -> FileChange:
         """From before the run to behind it, of what is kept."""
-        before, after = self._content(file.before), self._content(file.after)
+        try:
+            before, after = self._content(file.before), self._content(file.after)
+        except ToolError as error:
+            return FileChange(file.path, file.before, file.after, note=str(error))
         if before is None or after is None:
             return FileChange(file.path, file.before, file.after, note=NOT_KEPT)
         return compared(self._context, file.path, before, after, True)
@@ -75,5 +79,12 @@ class RunFiles:
     def _content(self, mark: str) -> FileContent | None:
         if not mark:
             return NOTHING
-        data = kept_content(self._context.data, self._context.run, mark)
+        context = self._context
+        data = kept_content(context.data, context.run, mark)
+        if data is None and context.objects is not None and mark.isalnum():
+            try:
+                context.objects.bring_now(context.run, "changes", mark)
+            except ObjectStoreError as error:
+                raise ToolError(f"what was there before cannot be read now: {error}") from error
+            data = kept_content(context.data, context.run, mark)
         return None if data is None else FileContent(mark, data)

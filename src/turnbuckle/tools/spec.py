@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, get_origin, overload
 
+from turnbuckle.tools.kept_objects import KeptObjects
 from turnbuckle.tools.sandbox.port import NoSandbox, Sandbox
 from turnbuckle.tools.schema import ArgumentSchema, ForeignShape, TypedShape
 from turnbuckle.turn.consent import ConsentRule, rule_for
@@ -120,6 +121,8 @@ class ToolContext:
     secret_variables: frozenset[str] = frozenset()
     sandbox: Sandbox = field(default_factory=NoSandbox)
     """Where commands run."""
+    objects: KeptObjects | None = None
+    """Where whole outputs and changed contents go so that other nodes can read them, too."""
     network: tuple[str, ...] = ()
     """The families of commands that have the network."""
     deps: Callable[[], Any] = _nothing_given

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from support.server.live_server import run_scenario, said_in
 
-from turnbuckle.app import compact_journal
 from turnbuckle.config import load
 from turnbuckle.lab.script import Finish, Say
+from turnbuckle.upkeep import compact_journal
 
 LINES = "application/x-ndjson"
 

@@ -12,19 +12,11 @@ import msgspec
 from cyclopts import App, Parameter
 from msgspec import Struct
 
-from turnbuckle.app import (
-    CompactedJournal,
-    check_journal,
-    compact_journal,
-    folder_size,
-    mend_journal,
-    open_reader,
-    processes_of,
-    writer_of,
-)
+from turnbuckle.app import open_reader, processes_of, writer_of
 from turnbuckle.call.loop import run as run_loop
 from turnbuckle.cli.config import fail
 from turnbuckle.cli.doctor.finding import Finding, all_well
+from turnbuckle.cli.doctor.objects import check_objects
 from turnbuckle.cli.doctor.setup import (
     check_folders,
     check_mcp,
@@ -57,6 +49,7 @@ from turnbuckle.server.keys import KeyFile
 from turnbuckle.tools.background import BackgroundProcess
 from turnbuckle.trust import is_trusted, refusal, risks_in
 from turnbuckle.turn.labels import shortened
+from turnbuckle.upkeep import CompactedJournal, check_journal, compact_journal, folder_size, mend_journal
 
 app = App(name="doctor", help="Is all well? Set-up, journal, sessions, keys, disk, settings.")
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
@@ -160,6 +153,7 @@ def _setup(loaded: Loaded, *, online: bool) -> tuple[Finding, ...]:
         *check_rules(settings, load_modules=is_trusted(loaded)),
         *check_sandbox(loaded),
         *(run_loop(check_mcp(loaded, environment)) if is_trusted(loaded) else ()),
+        *(run_loop(check_objects(settings.objects, environment)) if is_trusted(loaded) else ()),
         *routes,
         *(run_loop(check_online(good, settings)) if online else ()),
         *check_server(settings, environment),
