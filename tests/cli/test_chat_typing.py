@@ -1,6 +1,7 @@
 """What is typed into a chat beside words: pastes, files of the workspace, and commands of the user's own."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from turnbuckle.cli.chat import workspace_files
 from turnbuckle.cli.chat.own_commands import HEAD, TAIL, CommandRan, OwnCommands, shown
 from turnbuckle.cli.chat.pastes import MOST, FoldedPastes
-from turnbuckle.cli.chat.workspace_files import MOST_OFFERED, ChatFiles, typed_name
+from turnbuckle.cli.chat.workspace_files import MOST_OFFERED, AttachedFiles, ChatFiles, typed_name
 from turnbuckle.tools.spec import ToolError
 from turnbuckle.turn.consent import written
 
@@ -119,6 +120,49 @@ def test_a_listing_is_bounded(workspace, monkeypatch):
 )
 def test_what_is_sent_is_the_path_of_a_file_that_is_there(typed, sent, workspace):
     assert files_of(workspace).named(typed) == sent
+
+
+@pytest.mark.requirement("H13")
+def test_to_a_server_the_content_of_a_file_is_sent_behind_the_message(workspace):
+    files = AttachedFiles(workspace, workspace / ".turnbuckle", written({"read_file:secret*": "deny"}))
+    (workspace / "src/app.py").write_text("print('```')\n")
+    (workspace / "docs/my notes.md").write_text("no end")
+    sent = files.named('compare @src/app.py, @"docs/my notes.md" and @src/app.py with @secret.txt')
+    assert sent == (
+        'compare src/app.py, "docs/my notes.md" and src/app.py with @secret.txt\n\n'
+        "src/app.py:\n````\nprint('```')\n````\n\ndocs/my notes.md:\n```\nno end\n```"
+    )
+    assert files.offered("app") == ["src/app.py", "src/deep/app_test.py"]
+    assert files.named("mail me@example.org") == "mail me@example.org"
+
+
+@pytest.mark.requirement("H13")
+@pytest.mark.parametrize(
+    "name, why",
+    [
+        ("src/", "is a folder"),
+        ("picture", "is not text"),
+        ("latin", "is not text"),
+        ("large", "more than 200,000 bytes"),
+        ("out", "leads out of this folder"),
+        ("pipe", "is not a file"),
+        ("gone", "No such file"),
+    ],
+)
+def test_what_cannot_be_sent_to_a_server_is_refused_and_nothing_is_sent(
+    name, why, workspace, tmp_path_factory
+):
+    other = tmp_path_factory.mktemp("other") / "hosts"
+    other.write_text("elsewhere")
+    (workspace / "picture").write_bytes(b"a\0b")
+    (workspace / "latin").write_bytes("é".encode("latin-1"))
+    (workspace / "large").write_bytes(b"x" * 200_001)
+    (workspace / "out").symlink_to(other)
+    (workspace / "gone").symlink_to(workspace / "nowhere")
+    os.mkfifo(workspace / "pipe")
+    files = AttachedFiles(workspace, workspace / ".turnbuckle")
+    with pytest.raises(ToolError, match=f"not sent: .*{why}"):
+        files.named(f"read @src/app.py and @{name}")
 
 
 @pytest.mark.parametrize(

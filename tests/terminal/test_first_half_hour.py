@@ -2,10 +2,14 @@
 
 import json
 import tomllib
+import urllib.error
+import urllib.request
 
 import pytest
+from support.processes.cloned_project import clone_into, make_run
 from support.processes.commands import accept, command
-from support.processes.served_folder import lab_in_thread
+from support.processes.reserved_port import reserved_port
+from support.processes.served_folder import lab_in_thread, until
 
 from turnbuckle.lab.received import brings_results
 from turnbuckle.lab.script import Call, Finish, Say, Stall
@@ -15,6 +19,23 @@ pytestmark = [pytest.mark.process, pytest.mark.realtime]
 NOTE = "milk\ntea\nbread\n"
 BEGUN, REST = "The list is written. It has three lines, ", "and bread stands last."
 LONG = "Once upon a time there was a list"
+
+
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def got(address, body=None):
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(address, data, {"content-type": "application/json"})
+    with _direct.open(request, timeout=100) as answer:
+        return answer.read()
+
+
+def answers(address):
+    try:
+        return got(f"{address}/healthz")
+    except (urllib.error.URLError, ConnectionError):
+        return b""
 
 
 def said_last(request):
@@ -42,9 +63,21 @@ def model(request):
 
 @pytest.mark.requirement("H1", "H2", "H6", "H8", "H10", "B3")
 def test_the_first_half_hour(terminal, tmp_path):
+    # A clone, and the first command of the README: a server that answers, without a key and without a network.
+    clone = clone_into(tmp_path / "turnbuckle")
+    with reserved_port() as port, make_run(clone, "--port", str(port)) as serving:
+        address = f"http://127.0.0.1:{port}"
+        until(lambda: serving.poll() is not None or answers(address), (clone / "make.log").read_text)
+        assert got(f"{address}/").startswith(b"<!doctype html>")
+        body = {"model": "agent", "messages": [{"role": "user", "content": "write made.txt with 2 lines"}]}
+        told = json.loads(got(f"{address}/v1/chat/completions", body))
+        assert "made.txt" in told["choices"][0]["message"]["content"]
+        assert len((clone / "made.txt").read_text().splitlines()) == 2
+    assert "set-up" not in (clone / "make.log").read_text()
+
     home = tmp_path / "project"
     home.mkdir()
-    # It runs at once, without a key and without a network.
+    # The command does the same at once, anywhere.
     tried = command(home, "run", "write hello.txt with 3 lines and cut")
     assert tried.code == 0, tried.err
     assert "stream broke" in tried.err

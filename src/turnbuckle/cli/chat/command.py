@@ -19,7 +19,7 @@ from turnbuckle.cli.backend import BackendRefused, Lost, SessionBackend
 from turnbuckle.cli.chat.controller import ChatController
 from turnbuckle.cli.chat.own_commands import OwnCommands, UsersMachine
 from turnbuckle.cli.chat.plain import PlainFront
-from turnbuckle.cli.chat.workspace_files import ChatFiles
+from turnbuckle.cli.chat.workspace_files import AttachedFiles, ChatFiles
 from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_at_once
 from turnbuckle.cli.exits import CANCELLED, OK, USAGE_ERROR
@@ -217,12 +217,13 @@ async def _on_screen(loaded: Loaded, place: SessionBackend, session: str, wish: 
     return OK
 
 
-def _files_of(loaded: Loaded, wish: Wish) -> ChatFiles | None:
-    """Those of the workspace; None where that is a server's, which may be on another machine."""
+def _files_of(loaded: Loaded, wish: Wish) -> ChatFiles:
+    """Those of the workspace; those of this folder for a server, which may be on another machine."""
     settings = loaded.settings
+    rules = written(settings.tools.approval)
     if wish.server:
-        return None
-    return ChatFiles(Path(settings.workspace), Path(settings.folder), written(settings.tools.approval))
+        return AttachedFiles(Path.cwd(), Path(settings.folder), rules)
+    return ChatFiles(Path(settings.workspace), Path(settings.folder), rules)
 
 
 def _machine_of(loaded: Loaded, wish: Wish) -> UsersMachine:

@@ -110,8 +110,7 @@ def shown(ran: CommandRan) -> str:
 
 
 class UsersMachine(Struct, frozen=True):
-    """What a person at a terminal has beside the chat: commands of their own, and the files that `@` names.
-    None where these are not known."""
+    """What a person at a terminal has beside the chat: own commands, and the files that `@` names."""
 
     commands: OwnCommands
     files: ChatFiles | None = None

@@ -2,20 +2,26 @@
 
 What is sent is the path and not the content. The model reads the file by its own tool, when it needs it: by
 the same rules as any other file, as it is then, and in pieces if it is long. So nothing is sent that the
-rules keep from the model, and a message stays as short as it looks. What is no path of the workspace stays as
-it was typed.
+rules keep from the model, and a message stays as short as it looks. What is not a path of the workspace stays
+as it was typed.
+
+A server on another machine cannot read files of this one. There the content is sent, behind the message, each
+file under its name, as the console does with what is attached. What cannot be sent is refused in words, and
+then nothing is sent.
 
 A listing is bounded in every way, since a workspace may hold a million files.
 """
 
 import os
 import re
+import stat
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 from turnbuckle.tools.builtin.files import SKIPPED_FOLDERS
 from turnbuckle.tools.protected import NAMES
+from turnbuckle.tools.spec import ToolError
 from turnbuckle.turn.consent import ConsentRule, rule_for
 
 MOST_SEEN = 5_000
@@ -24,6 +30,10 @@ MOST_OFFERED = 30
 DEEPEST = 12
 MOST_NAMED = 50
 """`@` words of one message that are looked up."""
+MOST_ATTACHED = 10
+MOST_CONTENT = 200_000
+MOST_TOGETHER = 500_000
+"""Of files whose content is sent."""
 _NAMED = re.compile(r'(?<!\S)@(?:"([^"\n]{1,1000})"|([^\s"]{1,1000}))')
 _TYPED = re.compile(r'(?:^|(?<=\s))@("[^"\n]*|[^\s"]*)$')
 _BEHIND = ".,;:!?)]}'"
@@ -63,7 +73,11 @@ class ChatFiles:
 
     def named(self, text: str) -> str:
         """A message with the paths that it names, without their `@`."""
-        left = MOST_NAMED
+        return self._found(text)[0]
+
+    def _found(self, text: str) -> tuple[str, list[str]]:
+        """The same, and the paths, each once."""
+        left, paths = MOST_NAMED, []
 
         def path_of(found: "re.Match[str]") -> str:
             nonlocal left
@@ -71,13 +85,20 @@ class ChatFiles:
             if left < 0:
                 return found[0]
             if found[1] is not None:
-                return f'"{found[1]}"' if self._is_there(found[1]) else found[0]
+                if not self._is_there(found[1]):
+                    return found[0]
+                paths.append(found[1])
+                return f'"{found[1]}"'
             path, behind = found[2], ""
             while path and not self._is_there(path) and path[-1] in _BEHIND:
                 path, behind = path[:-1], path[-1] + behind
-            return f"{path}{behind}" if path and self._is_there(path) else found[0]
+            if not path or not self._is_there(path):
+                return found[0]
+            paths.append(path)
+            return f"{path}{behind}"
 
-        return _NAMED.sub(path_of, text) if "@" in text else text
+        text = _NAMED.sub(path_of, text) if "@" in text else text
+        return text, list(dict.fromkeys(paths))
 
     def _is_there(self, path: str) -> bool:
         steps = path.rstrip("/").split("/")
@@ -113,3 +134,50 @@ class ChatFiles:
                                 folders.append((f"{path}/", depth + 1))
             except OSError:
                 continue  # it is gone, or not ours to read
+
+
+class AttachedFiles(ChatFiles):
+    """The files of this machine, for a server that cannot read them: their content is sent."""
+
+    def named(self, text: str) -> str:
+        """A message with the content of the files that it names behind it. Raises ToolError, and then nothing
+        is to be sent."""
+        text, paths = self._found(text)
+        if len(paths) > MOST_ATTACHED:
+            raise ToolError(f"not sent: {len(paths)} files are named, and {MOST_ATTACHED} are the most")
+        contents = {path: self._content(path) for path in paths}
+        if sum(map(len, contents.values())) > MOST_TOGETHER:
+            raise ToolError(f"not sent: the files have more than {MOST_TOGETHER:,} characters together")
+        return "\n\n".join([text, *(_framed(path, content) for path, content in contents.items())])
+
+    def _content(self, path: str) -> str:
+        root = os.path.realpath(self._root)
+        real = os.path.realpath(self._root / path)
+        if os.path.commonpath((root, real)) != root:
+            raise ToolError(f"not sent: {path} leads out of this folder")
+        try:
+            kind = os.stat(real).st_mode
+            if stat.S_ISDIR(kind):
+                raise ToolError(f"not sent: {path} is a folder; name a file in it")
+            if not stat.S_ISREG(kind):
+                raise ToolError(f"not sent: {path} is not a file")
+            with open(os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                data = file.read(MOST_CONTENT + 1)
+        except OSError as error:
+            raise ToolError(f"not sent: {path}: {error.strerror}") from None
+        if len(data) > MOST_CONTENT:
+            raise ToolError(f"not sent: {path} has more than {MOST_CONTENT:,} bytes")
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:
+            raise ToolError(f"not sent: {path} is not text")
+        return text
+
+
+def _framed(path: str, text: str) -> str:
+    """Under its name, in a fence that is longer than any in the text."""
+    longest = max((len(ticks) for ticks in re.findall("`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{path}:\n{fence}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
