@@ -61,10 +61,9 @@ def model(request):
     return (Say("Hello."), Finish())
 
 
-@pytest.mark.requirement("H1", "H2", "H6", "H8", "H10", "B3")
-def test_the_first_half_hour(terminal, tmp_path):
-    # A clone, and the first command of the README: a server that answers, without a key and without a network.
-    clone = clone_into(tmp_path / "turnbuckle")
+def serve_a_clone(folder):
+    """A clone, and the first command of the README: a server that answers, without a key and without a network."""
+    clone = clone_into(folder / "turnbuckle")
     with reserved_port() as port, make_run(clone, "--port", str(port)) as serving:
         address = f"http://127.0.0.1:{port}"
         until(lambda: serving.poll() is not None or answers(address), (clone / "make.log").read_text)
@@ -75,6 +74,10 @@ def test_the_first_half_hour(terminal, tmp_path):
         assert len((clone / "made.txt").read_text().splitlines()) == 2
     assert "set-up" not in (clone / "make.log").read_text()
 
+
+@pytest.mark.requirement("H1", "H2", "H6", "H8", "H10", "B3")
+def test_the_first_half_hour(terminal, tmp_path):
+    serve_a_clone(tmp_path)
     home = tmp_path / "project"
     home.mkdir()
     # The command does the same at once, anywhere.
