@@ -1,10 +1,15 @@
-"""Nodes on one database: how long a word takes to a reader at another node, what claims cost, and how soon
-the work of a node that was killed is taken over.
+"""Nodes on one database: how long a word takes to a reader at another node, what claims cost, how soon the
+work of a node that was killed is taken over, and what a chunk costs beside a server over a folder.
 
-    .venv/bin/python -m benchmarks.nodes "postgresql://user@/postgres?host=…" [--runs 1 50 200] [--seconds 5]
+    .venv/bin/python benchmarks/nodes.py "postgresql://user@/postgres?host=…" [--runs 1 50 200] [--seconds 5]
 
 Writers are in one process and readers in another, each with a journal of its own; they share a clock. A run
 has twenty words a second. The database is given, and gets a schema that is dropped at the end.
+
+Then whole servers answer, as in `profile.py`: one over a folder, and one, two and three on the database, all
+on this machine, beside the provider, the load and the database. All of it is one run, so the figures can be
+compared with each other whatever else the machine does; with `--postgres PID` the CPU time of the database's
+processes is told too.
 """
 
 import argparse
@@ -15,18 +20,28 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
+from collections.abc import Sequence
+from pathlib import Path
 
 import asyncpg
+from serving.contender import MODEL, Contender, Load, told_by
+from serving.processes import cpu_seconds
+from serving.script import Script
+from serving.servers import RECIPES, Provider, Recipe, Server, Start, turnbuckle
 
-from turnbuckle.journal.port import Claim, Grade, IndexUpdate
+from turnbuckle.journal.port import Claim, Grade, IndexUpdate, Item
 from turnbuckle.journal.postgres.journal import PostgresJournal, open_postgres
-from turnbuckle.journal.tail import tail
 
 EACH = 0.05
 LEASE = 30.0
 END = b"end"
+TURN, CROWDS = Script(5), 4
+PACED, STREAMS = Script(150, 20), 20
+FAST, MANY = Script(300, 1), 24
+"""More than a core can do: a chunk each millisecond, in so many streams."""
 
 
 async def write(place: str, runs: int, seconds: float) -> None:
@@ -56,13 +71,23 @@ async def read(place: str, runs: int, seconds: float) -> dict[str, float]:
     late: list[float] = []
 
     async def follow(name: str) -> None:
-        async for items in tail(journal, name):
-            now = time.time()
-            late.extend(now - float(item.data) for item in items if item.data != END)
-            if items[-1].data == END:
-                return
+        """As a reader of the server does: handed what is stored, and otherwise looking."""
+        after, ended = 0, False
 
-    words = [sys.executable, "-m", "benchmarks.nodes", place, "--write", str(runs), "--seconds", str(seconds)]
+        def take(items: Sequence[Item]) -> bool:
+            nonlocal after, ended
+            now, after = time.time(), items[-1].seq
+            late.extend(now - float(item.data) for item in items if item.data != END)
+            ended = items[-1].data == END
+            return not ended
+
+        while not ended:
+            if items := await journal.read(name, after):
+                take(items)
+            else:
+                await journal.wait(name, after, take)
+
+    words = [sys.executable, __file__, place, "--write", str(runs), "--seconds", str(seconds)]
     writer = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
     cpu = time.process_time()
     await asyncio.gather(*(follow(f"run-{runs}-{number}") for number in range(runs)))
@@ -112,7 +137,7 @@ async def hold(place: str, name: str) -> None:
 async def takeover(journal: PostgresJournal, place: str, number: int) -> float:
     """Seconds from the death of a node until another has claimed its run, as nodes look for work."""
     name = f"dead-{number}"
-    words = [sys.executable, "-m", "benchmarks.nodes", place, "--hold", name]
+    words = [sys.executable, __file__, place, "--hold", name]
     node = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
     assert node.stdout is not None
     await node.stdout.readline()
@@ -132,7 +157,71 @@ async def takeover(journal: PostgresJournal, place: str, number: int) -> float:
             return took
 
 
-async def main(url: str, runs: list[int], seconds: float) -> None:
+def measured(server: Server, database: int) -> tuple[float, float]:
+    """The CPU time of a lone chunk in microseconds: of the server, and of the database's processes."""
+    asked = Contender(server.name, server.port, MODEL, server.process.pid)
+
+    def spent(script: Script, crowds: int) -> list[float]:
+        pids = [server.process.pid, *([database] if database else [])]
+        before = [cpu_seconds(pid) for pid in pids]
+        for _ in range(crowds):
+            told = told_by(asked, script, mode="crowd", streams=STREAMS)
+            assert told["whole"] == STREAMS, server.last_words()
+        return [cpu_seconds(pid) - begun for pid, begun in zip(pids, before, strict=True)]
+
+    begun = [one / CROWDS for one in spent(TURN, CROWDS)]
+    chunks = STREAMS * (PACED.chunks - TURN.chunks)
+    costs = [(one - turn) / chunks * 1e6 for one, turn in zip(spent(PACED, 1), begun, strict=True)]
+    return costs[0], costs[1] if database else 0.0
+
+
+def throughput(servers: Sequence[Server]) -> float:
+    """Chunks a second that so many servers bring to their clients, all of them together."""
+    streams = MANY // len(servers)
+    began = time.perf_counter()
+    loads = [
+        Load(Contender(one.name, one.port, MODEL, one.process.pid), FAST, mode="crowd", streams=streams)
+        for one in servers
+    ]
+    told = [load.result() for load in loads]
+    took = time.perf_counter() - began
+    for load in loads:
+        load.close()
+    assert all(one["whole"] == streams for one in told), "streams failed"
+    return len(servers) * streams * FAST.chunks / took
+
+
+def compare(place: str, database: int) -> None:
+    """Whole servers: one over a folder, and up to three on the database."""
+
+    def on_database(python: Path, folder: Path, port: int, provider: int) -> Start:
+        start = turnbuckle(python, folder, port, provider)
+        return Start(start.command, {**start.environment, "TURNBUCKLE_DATA": place})
+
+    RECIPES["node"] = Recipe(RECIPES["turnbuckle"].python, on_database)
+    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as name:
+        provider, running = Provider(), list[Server]()
+        try:
+            for number, kind in enumerate(("turnbuckle", "node", "node", "node")):
+                running.append(Server(kind, Path(name) / str(number), provider.port))
+            alone, *nodes = running
+            rounds = [(measured(alone, 0)[0], *measured(nodes[0], database)) for _ in range(3)]
+            folder, node, below = (statistics.median(column) for column in zip(*rounds, strict=True))
+            print(f"a lone chunk: {folder:.0f} µs over a folder, {node:.0f} µs of a node", end="")
+            print(f" and {below:.0f} µs of the database" if database else "", end="")
+            print(f"; node / folder = {node / folder:.2f}")
+            for crew in ([alone], nodes[:1], nodes[:2], nodes):
+                rates = [throughput(crew) for _ in range(3)]
+                kind = "over a folder" if crew == [alone] else f"{len(crew)} on the database"
+                print(f"chunks a second, {kind}: {statistics.median(rates):.0f}")
+        finally:
+            for server in running:
+                server.stop()
+            provider.stop()
+
+
+async def main(url: str, runs: list[int], seconds: float, database: int) -> None:
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     schema = f"bench_{uuid.uuid4().hex[:8]}"
     place = f"{url}{'&' if '?' in url else '?'}schema={schema}"
     await (await open_postgres(place)).close()
@@ -148,7 +237,8 @@ async def main(url: str, runs: list[int], seconds: float) -> None:
         journal = await open_postgres(place, beside=True)
         took = [await takeover(journal, place, number) for number in range(3)]
         await journal.close()
-        print(f"takeover after kill -9: {', '.join(f'{one:.2f}' for one in took)} s")
+        print(f"takeover after kill -9: {', '.join(f'{one:.2f}' for one in took)} s", flush=True)
+        await asyncio.to_thread(compare, place, database)
     finally:
         connection = await asyncpg.connect(url)
         await connection.execute(f'DROP SCHEMA "{schema}" CASCADE')
@@ -160,6 +250,7 @@ if __name__ == "__main__":
     parser.add_argument("url")
     parser.add_argument("--runs", type=int, nargs="+", default=[1, 50, 200])
     parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--postgres", type=int, default=0, help="the first process of the database")
     parser.add_argument("--write", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--hold", default="", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -168,4 +259,4 @@ if __name__ == "__main__":
     elif given.hold:
         asyncio.run(hold(given.url, given.hold))
     else:
-        asyncio.run(main(given.url, given.runs, given.seconds))
+        asyncio.run(main(given.url, given.runs, given.seconds, given.postgres))

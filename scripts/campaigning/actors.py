@@ -1,10 +1,8 @@
-"""Who does something in a campaign: clients of all kinds, and the hand that breaks the server. What each does
-next follows from the seed and its own name alone; only how it meets the others is left to the machine."""
+"""Who does something in a campaign: clients of all kinds. What each does next follows from the seed and its
+own name alone; only how it meets the others is left to the machine."""
 
 import asyncio
 import random
-import resource
-import signal
 from typing import Any
 
 from support.server.live_server import PATIENCE, Listener, encoded
@@ -106,9 +104,8 @@ class Speaker(Actor):
 
     async def _sent(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> str:
         """The run that it began, REFUSED, or nothing if that is not known."""
-        server = self.world.server
         try:
-            async with asyncio.timeout(PATIENCE), server.client() as client:
+            async with asyncio.timeout(PATIENCE), self.world.server.client() as client:
                 named = {name.replace("_", "-"): value for name, value in headers.items()}
                 reply = await client.ask("POST", path, body=encoded(body), headers=named)
         except AWAY:
@@ -237,43 +234,3 @@ class Meddler(Actor):
         if reply is not None and reply.status not in (200, 201, 202, 204, 404, 409, 410):
             raise Broken(f"{method} {path} answered {reply.status}: {reply.body[:300]!r}")
         return 0 if reply is None else reply.status
-
-
-class Breaker(Actor):
-    """Kills, stops, pauses the server, and takes its disk away for a moment."""
-
-    async def play(self) -> None:
-        while not self.world.over:
-            await asyncio.sleep(0.5 + self.dice.random() * 2.5)
-            if self.world.over:
-                return
-            what = self.dice.choice(("kill", "kill", "term", "pause", "disk", "disk"))
-            self.note(f"{what} the server")
-            await getattr(self, f"_{what}")()
-
-    async def _kill(self) -> None:
-        await self.world.server.kill()
-        await self.world.server.start()
-
-    async def _term(self) -> None:
-        code = await self.world.server.stop()
-        if code != 0:
-            raise Broken(f"the server ended with {code} when it was asked to stop")
-        await self.world.server.start()
-
-    async def _pause(self) -> None:
-        self.world.server.signal(signal.SIGSTOP)
-        try:
-            await asyncio.sleep(0.2 + self.dice.random() * 2)
-        finally:
-            self.world.server.signal(signal.SIGCONT)
-
-    async def _disk(self) -> None:
-        """No file may grow for a moment, as on a disk that is full."""
-        pid = self.world.server.pid
-        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096, most))
-        try:
-            await asyncio.sleep(0.1 + self.dice.random() * 1.5)
-        finally:
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))

@@ -3,6 +3,11 @@ front of a provider that breaks, under clients that speak, steer, stop, fork, de
 back.
 
     scripts/campaign --minutes 5 --seed 7
+    scripts/campaign --minutes 5 --seed 7 --nodes 3
+
+With `--nodes` there are several servers on one database: nodes are killed, stopped, and paused for longer
+than they may hold anything; the lines between them and the database are cut, stalled, slow and half open; the
+database restarts and crashes; and clocks are set. Every client asks one node after another.
 
 At its end nothing breaks any more, and these must hold: every run that is not deleted has its end; what any
 reader saw stands in the journal under the same number with the same bytes; what a client of any face was told
@@ -15,14 +20,22 @@ import asyncio
 import random
 import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
-from support.processes.server_process import server_process
-from support.server.live_server import Frame, lab_provider, run
+from support.postgres.clock import DatabaseClock
+from support.postgres.cluster import own_cluster
+from support.postgres.server import socket_in
+from support.processes.server_process import ServerProcess, server_process
+from support.server.live_server import ApiClient, Frame, lab_provider, run
 
-from campaigning.actors import Breaker, Client, Meddler, Reader, Speaker
+from campaigning.actors import Actor, Client, Meddler, Reader, Speaker
+from campaigning.breakers import LEASE, Hand, database_breaker, node_breaker, server_breaker
+from campaigning.clocks import NodeClock
 from campaigning.model import CampaignModel
 from campaigning.world import AGAIN, Broken, World, facts, outcome_of
+from turnbuckle.lab.network import NetworkProxy
 
 SETTINGS = {
     "gap": 1.0,
@@ -37,28 +50,78 @@ SHOWN = 60
 
 
 async def campaign(seed: int, seconds: float, folder: Path) -> World:
-    """Play it. Raises Broken, with the seed and the trace."""
+    """Play it with one server over a folder. Raises Broken, with the seed and the trace."""
     model = CampaignModel(seed)
     async with lab_provider(model) as behind, server_process(folder, behind, **SETTINGS) as server:
-        world = World(server, seed)
-        try:
-            await server.start()
-            await _played(world, seconds)
-            model.calm = True
-            await checked(world)
-        except BaseException as error:
-            if isinstance(error, BaseExceptionGroup):
-                error = next(one for one in _flat(error) if not isinstance(one, asyncio.CancelledError))
-            if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
-                raise
-            raise Broken(_told(world, folder, error)) from error
-        finally:
-            (folder / "trace.txt").write_text("\n".join(world.trace) + "\n")
-        return world
+        world = World(server, server.work, seed)
+        hand = Hand(world, server, 2.0)
+        await hand.start()
+        return await _played(world, seconds, folder, model, [server_breaker(world, hand)])
 
 
-async def _played(world: World, seconds: float) -> None:
-    actors = [Breaker(world, "breaker")]
+async def nodes_campaign(
+    seed: int, seconds: float, folder: Path, count: int, *, set_clocks: bool = True
+) -> World:
+    """Play it with so many nodes on one database. To `set_clocks` of nodes they must be
+    started the slow way."""
+    model = CampaignModel(seed)
+    async with AsyncExitStack() as stack:
+        behind = await stack.enter_async_context(lab_provider(model))
+        cluster = stack.enter_context(own_cluster())
+        time = DatabaseClock(cluster, "campaign")
+        (folder / "work").mkdir()
+        nodes = NodesClient()
+        world = World(nodes, folder / "work", seed)
+        breakers = [database_breaker(world, cluster, time)]
+        for number in range(count):
+            name = f"node{number}"
+            home = folder / name
+            home.mkdir()
+            (home / "work").symlink_to(world.work)
+            line = await stack.enter_async_context(NetworkProxy(socket_in(cluster.folder)))
+            place = f"postgresql://tester@{line.host}:{line.port}/postgres?{time.settings}"
+            server = await stack.enter_async_context(
+                server_process(home, behind, place=place, more=f"[node]\nlease = {LEASE}", **SETTINGS)
+            )
+            clock = NodeClock(home / "clock") if set_clocks else None
+            hand = Hand(world, server, 1.7 * LEASE, **(clock.environment if clock else {}))
+            await hand.start()
+            nodes.nodes.append(server)
+            breakers.append(node_breaker(world, name, hand, line, clock))
+        return await _played(world, seconds, folder, model, breakers)
+
+
+class NodesClient(ApiClient):
+    """Asks one node after another, wherever each of them listens by then."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.nodes: list[ServerProcess] = []
+
+    def ports(self) -> tuple[int, ...]:
+        return tuple(node.port for node in self.nodes)
+
+
+async def _played(
+    world: World, seconds: float, folder: Path, model: CampaignModel, breakers: Sequence[Actor]
+) -> World:
+    try:
+        await _break(world, seconds, breakers)
+        model.calm = True
+        await checked(world)
+    except BaseException as error:
+        if isinstance(error, BaseExceptionGroup):
+            error = next(one for one in _flat(error) if not isinstance(one, asyncio.CancelledError))
+        if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
+            raise
+        raise Broken(_told(world, folder, error)) from error
+    finally:
+        (folder / "trace.txt").write_text("\n".join(world.trace) + "\n")
+    return world
+
+
+async def _break(world: World, seconds: float, breakers: Sequence[Actor]) -> None:
+    actors = [*breakers]
     actors += [
         kind(world, f"{kind.__name__.lower()}{place}") for kind in (Speaker, Reader) for place in range(4)
     ]
@@ -135,7 +198,7 @@ async def _check_clients(world: World) -> None:
 
 
 def _check_effects(world: World, whole: dict[str, list[Frame]]) -> None:
-    file = world.server.work / "effects.txt"
+    file = world.work / "effects.txt"
     done = file.read_text().split() if file.exists() else []
     twice = {one for one in done if done.count(one) > 1}
     if twice:
@@ -180,7 +243,7 @@ def _flat(group: BaseException) -> list[BaseException]:
 
 def _told(world: World, folder: Path, error: BaseException) -> str:
     lines = "\n".join(world.trace[-SHOWN:])
-    where = f"all of it: {folder}/trace.txt, {folder}/server.log"
+    where = f"all of it: {folder}"
     return f"seed {world.seed}: {type(error).__name__}: {error}\n{lines}\n{where}"
 
 
@@ -188,14 +251,21 @@ def main() -> int:
     reader = argparse.ArgumentParser(prog="scripts/campaign", description=__doc__.partition("\n\n")[0])
     reader.add_argument("--minutes", type=float, default=5.0, help="how long things break")
     reader.add_argument("--seed", type=int, default=None, help="of an earlier campaign, to play it again")
+    reader.add_argument(
+        "--nodes", type=int, default=0, help="as many servers on one database, 0 = one on a folder"
+    )
     reader.add_argument("--folder", type=Path, default=None, help="a new folder for the server's files")
     given = reader.parse_args()
     seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
     folder = given.folder or Path(tempfile.mkdtemp(prefix="campaign-"))
     folder.mkdir(parents=True, exist_ok=True)
-    print(f"seed {seed}, {given.minutes:g} minutes, files in {folder}", flush=True)
+    where = f"{given.nodes} nodes" if given.nodes else "one server"
+    print(f"seed {seed}, {given.minutes:g} minutes, {where}, files in {folder}", flush=True)
     try:
-        world = run(campaign(seed, given.minutes * 60, folder))
+        if given.nodes:
+            world = run(nodes_campaign(seed, given.minutes * 60, folder, given.nodes))
+        else:
+            world = run(campaign(seed, given.minutes * 60, folder))
     except Broken as error:
         print(error, file=sys.stderr)
         return 1

@@ -2,14 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from support.http.memory_server import Reply
-from support.processes.server_process import ServerProcess
-from support.server.live_server import Frame, Listener
+from support.server.live_server import ApiClient, Frame, Listener
 
 from campaigning.heard import Heard
 
@@ -44,11 +45,48 @@ class Seen:
                 self.frames.append(frame)
 
 
+class Breaking:
+    """Who breaks something at this moment: any number of those that may do it at the same time, or one
+    alone."""
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Condition()
+        self._shared = 0
+        self._alone = False
+
+    @asynccontextmanager
+    async def shared(self) -> AsyncIterator[None]:
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._alone)
+            self._shared += 1
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self._shared -= 1
+                self._changed.notify_all()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._alone)
+            self._alone = True
+            await self._changed.wait_for(lambda: not self._shared)
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self._alone = False
+                self._changed.notify_all()
+
+
 @dataclass
 class World:
-    """Shared by all actors. Ids are kept in the order in which they became known."""
+    """Shared by all actors. `server` is whoever is asked next, and `work` where effects are. Ids are kept in
+    the order in which they became known."""
 
-    server: ServerProcess
+    server: ApiClient
+    work: Path
     seed: int
     began: float = field(default_factory=time.monotonic)
     trace: list[str] = field(default_factory=list)
@@ -59,6 +97,7 @@ class World:
     readers: list[Seen] = field(default_factory=list)
     heard: list[Heard] = field(default_factory=list)
     over: bool = False
+    breaking: Breaking = field(default_factory=Breaking)
     counts: dict[str, int] = field(default_factory=dict)
 
     def note(self, actor: str, what: str) -> None:
@@ -70,6 +109,8 @@ class World:
         if run not in self.runs:
             self.runs.append(run)
         self.runs_of.setdefault(session, set()).add(run)
+        if session in self.deleted:
+            self.deleted.add(run)
 
     def forget(self, session: str) -> None:
         """It is being deleted: from here on nobody expects anything of it."""

@@ -206,26 +206,27 @@ def test_a_taker_that_fails_hurts_neither_the_writer_nor_anybody_else():
 
 
 @pytest.mark.requirement("E4")
-def test_only_who_has_all_that_came_before_is_handed_what_comes_and_others_look_themselves():
+def test_only_who_has_all_that_came_before_is_handed_what_comes_and_who_has_less_looks():
     async def main():
         waiters, handed = Waiters(), []
 
         def taker(after: int):
             def take(items: Sequence[Item]) -> bool:
-                handed.append(after)
+                handed.append((after, [item.seq for item in items]))
                 return True
 
             return asyncio.ensure_future(waiters.wait("run", after, take))
 
-        takers = {after: taker(after) for after in (2, 3, 9)}
+        takers = {after: taker(after) for after in (2, 3, 4, 9)}
         await asyncio.sleep(0)
-        waiters.hand("run", 3, [Item(4, b"four")])
+        waiters.hand("run", 3, [Item(4, b"four"), Item(5, b"five")])
         await asyncio.sleep(0)
         woken = [after for after, wait in takers.items() if wait.done()]
-        waiters.hand("run", 4, [Item(5, b"five")])
+        waiters.hand("run", 5, [Item(6, b"six")])
         waiters.gone("run")
-        with pytest.raises(Gone):
-            await takers[3]
+        for after in (3, 4, 9):
+            with pytest.raises(Gone):
+                await takers[after]
         return woken, handed
 
-    assert asyncio.run(main()) == ([2, 9], [3, 3])
+    assert asyncio.run(main()) == ([2], [(3, [4, 5]), (4, [5]), (3, [6]), (4, [6])])

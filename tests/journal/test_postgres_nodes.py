@@ -17,6 +17,7 @@ from turnbuckle.journal.port import (
     IndexUpdate,
     Item,
     Merge,
+    StorageFailed,
     StreamQuery,
 )
 from turnbuckle.journal.postgres.reader import open_postgres_reader
@@ -177,23 +178,117 @@ def test_processes_that_note_and_claim_the_same_streams_at_once_do_not_stop_each
 def test_a_sure_commit_carries_no_hint_and_a_relaxed_one_sends_it_afterwards():
     async def scene(bench, one, other):
         said = []
-        claim = await one.claim("run", "one", TTL)
-        await put(one, claim, [b"a"], grade=Grade.SYNCED)
         for name in ("sure", "relaxed"):
             async with one.links[name].use() as connection:
                 connection.add_query_logger(
                     lambda query, name=name: (
-                        said.append((name, query.args[-1])) if "pg_notify" in query.query else None
+                        said.append((name, (query.args[7:8] or query.args[1:])[0]))
+                        if "pg_notify" in query.query
+                        else None
                     )
                 )
-        # Two hints that wait at once become one: the next commit is made when this hint has left.
-        for seq, grade in ((2, Grade.SYNCED), (3, Grade.FLUSHED)):
-            await put(one, claim, [b"x"], seq - 1, grade)
-            while all(hints != [f'{{"run":{seq}}}'] for _, hints in said):
+        claim = await one.claim("run", "one", TTL)
+        for seq in (1, 2):  # two hints that wait at once become one, so each leaves before the next commit
+            await put(one, claim, [b"x"], seq - 1, Grade.SYNCED)
+            while len(said) < 2 * seq:
                 await asyncio.sleep(0)
-        return [(name, hints) for name, hints in said if hints][-2:]
+        await put(one, claim, [b"y"], 2)
+        return said
 
-    assert played(scene) == [("relaxed", ['{"run":2}']), ("relaxed", ['{"run":3}'])]
+    first, second, third = '{"run":[0,1,["x"]]}', '{"run":[1,2,["x"]]}', '"run":[2,3,["y"]]'
+    told = [("sure", []), ("relaxed", [first]), ("sure", []), ("relaxed", [second]), ("relaxed", [third])]
+    assert played(scene) == told
+
+
+class Taken:
+    """A reader that is handed what is stored."""
+
+    def __init__(self):
+        self.items = []
+        self.more = asyncio.Event()
+
+    def __call__(self, items):
+        self.items.extend(items)
+        self.more.set()
+        return True
+
+
+async def follows(journal, after, taken):
+    """A reader at a process, that has everything up to a number."""
+    waiting = asyncio.ensure_future(journal.wait("run", after, taken))
+    await journal.head("run")  # asked together with the reader's own question, so the reader waits by now
+    return waiting
+
+
+@pytest.mark.requirement("K2")
+def test_a_reader_in_another_process_is_handed_what_is_stored_without_a_query():
+    async def scene(bench, one, other):
+        claim = await one.claim("run", "one", TTL)
+        await put(one, claim, [b"a"], grade=Grade.SYNCED)
+        taken, asked = Taken(), []
+        waiting = await follows(other, 1, taken)
+        async with other.links["reading"].use() as connection:
+            connection.add_query_logger(lambda query: asked.append(query.query))
+        await put(one, claim, [b"b"], 1)
+        await put(one, claim, ["ü\0".encode(), b"d"], 2, Grade.SYNCED)
+        while len(taken.items) < 3:
+            await taken.more.wait()
+            taken.more.clear()
+        await put(one, claim, [b"x" * 5000], 4)  # too much for a hint
+        await waiting
+        queries = len(asked)
+        return taken.items, queries, [item.seq for item in await other.read("run", 4)]
+
+    items, queries, rest = played(scene)
+    assert items == [Item(2, b"b"), Item(3, "ü\0".encode()), Item(4, b"d")]
+    assert (queries, rest) == (0, [5])
+
+
+@pytest.mark.requirement("K5")
+def test_nobody_is_handed_what_a_stalled_process_could_not_store():
+    async def scene(bench, one, other):
+        stalled = await one.claim("run", "one", TTL)
+        await put(one, stalled, [b"a"], grade=Grade.SYNCED)
+        bench.pass_time(TTL + 1)
+        taken = await other.claim("run", "two", TTL)
+        looking, seen = await open_postgres_reader(bench.url), Taken()
+        waiting = await follows(looking, 1, seen)
+        with pytest.raises(Fenced):
+            await put(one, stalled, [b"zombie"], 1)
+        await put(other, taken, [b"b"], 1, Grade.FLUSHED)
+        await seen.more.wait()
+        waiting.cancel()
+        await looking.close()
+        return [item.data for item in seen.items]
+
+    assert played(scene) == [b"b"]
+
+
+@pytest.mark.requirement("K1")
+def test_a_writer_need_not_wait_for_the_database_and_is_told_what_came_of_it():
+    async def scene(bench, one, other):
+        claim = await one.claim("run", "one", TTL)
+        told = []
+
+        def begun(after, epoch=claim.epoch):
+            return one.append_soon(
+                "run", b"soon", after=after, epoch=epoch, landed=lambda *came: told.append(came)
+            )
+
+        tries = [begun(0)]  # the claim is not sure yet
+        await put(one, claim, [b"a"], grade=Grade.SYNCED)
+        tries += [begun(0), begun(1, claim.epoch + 1), begun(1), begun(1)]
+        head = await put(one, claim, [b"b"], 2)
+        bench.pass_time(TTL + 1)
+        await other.claim("run", "two", TTL)
+        tries.append(begun(3))
+        while len(told) < 2:
+            await one.head("none")
+        return tries, head, [(seq, type(error)) for seq, error in told]
+
+    tries, head, told = played(scene)
+    assert (tries, head) == ([False, False, False, True, False, True], 3)
+    assert told == [(2, type(None)), (4, StorageFailed)]
 
 
 @pytest.mark.requirement("K1")

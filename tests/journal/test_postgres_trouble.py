@@ -7,9 +7,9 @@ import signal
 import asyncpg
 import pytest
 from support.journals.postgres_bench import PostgresBench
+from support.postgres.clock import DatabaseClock
 from support.postgres.cluster import own_cluster
-from support.postgres.proxy import Relay
-from support.postgres.server import address_in, shared_server
+from support.postgres.server import address_by, address_in, new_schema, shared_server, socket_in
 
 from turnbuckle.journal.address import is_database, password_of, read_address, shown
 from turnbuckle.journal.port import (
@@ -33,6 +33,7 @@ from turnbuckle.journal.postgres.links import connect
 from turnbuckle.journal.postgres.reader import Clocks, open_postgres_reader
 from turnbuckle.journal.postgres.schema import FORMAT, STEPS, SchemaStep, bring_up_to_date, version_of
 from turnbuckle.journal.postgres.unsure import UnsureItems
+from turnbuckle.lab.network import NetworkProxy
 
 
 def said(code):
@@ -105,18 +106,20 @@ def test_the_schema_is_a_part_of_the_address_that_the_database_does_not_see():
 def test_an_append_whose_answer_is_lost_is_found_out_about_and_never_stored_twice():
     async def main():
         server = shared_server()
-        relay = await Relay(server.folder).open()
-        journal = await open_postgres(server.url().replace(str(server.folder), str(relay.folder)))
+        async with NetworkProxy(socket_in(server.folder)) as line:
+            return await scene(line, await open_postgres(address_by(line, new_schema())))
+
+    async def scene(line, journal):
         claim = await journal.claim("run", "one", 60)
         await journal.append("run", [b"a"], after=0, epoch=0, grade=Grade.SYNCED)
-        relay.deaf = True
+        line.lose_answers()
         lost = asyncio.ensure_future(
             journal.append("run", [b"b", b"c"], after=1, epoch=0, grade=Grade.FLUSHED)
         )
         behind = asyncio.ensure_future(journal.append("run", [b"d"], after=3, epoch=0, grade=Grade.SYNCED))
-        await relay.swallowed.wait()  # it is stored, and nobody was told
-        relay.cut()
-        relay.deaf = False
+        await line.swallowed.wait()  # it is stored, and nobody was told
+        line.cut()
+        line.heal()
         failed = await asyncio.gather(lost, behind, return_exceptions=True)
         told = journal.trouble()
         with pytest.raises(Conflict) as caught:
@@ -126,7 +129,6 @@ def test_an_append_whose_answer_is_lost_is_found_out_about_and_never_stored_twic
         mine = journal.still_mine(claim)
         after = journal.trouble()
         await journal.close()
-        await relay.close()
         return [type(error) for error in failed], told.fault, caught.value.head, head, items, mine, after
 
     answer = asyncio.run(asyncio.wait_for(main(), 100))
@@ -203,6 +205,76 @@ def test_what_a_crashed_database_lost_of_what_was_seen_is_stored_again_under_the
 
 
 @pytest.mark.requirement("K6")
+def test_what_a_crashed_database_lost_is_stored_again_as_soon_as_it_is_back_also_if_nothing_more_is_said():
+    async def main():
+        bench = await PostgresBench().open()
+        journal, other = bench.journal, await bench.another()
+        await journal.claim("run", "one", 60)
+        await journal.append("run", [b"sure"], after=0, epoch=0, grade=Grade.SYNCED)
+        await journal.append("run", [b"a", b"b"], after=1, epoch=0, grade=Grade.FLUSHED)
+        lost_behind(bench, 2)
+        bench.server.sql(f"SELECT pg_terminate_backend({journal.listener.pid})")
+        await other.wait("run", 2)
+        items = [(item.seq, item.data) for item in await other.read("run")]
+        await other.close()
+        await bench.close()
+        return items
+
+    assert asyncio.run(asyncio.wait_for(main(), 100)) == list(enumerate([b"sure", b"a", b"b"], 1))
+
+
+@pytest.mark.requirement("K6")
+def test_a_process_whose_old_connection_the_database_still_has_listens_again_at_once():
+    async def main():
+        server, schema = shared_server(), new_schema()
+        writer = await open_postgres(server.url(schema))
+        async with NetworkProxy(socket_in(server.folder)) as line:
+            journal = await open_postgres(address_by(line, schema))
+            await writer.claim("run", "one", 60)
+            old = journal.listener.pid
+            line.half_open()
+            while journal.listener.pid in (0, old):
+                await asyncio.sleep(0.01)
+            waiting = asyncio.ensure_future(journal.wait("run", 0))
+            await journal.head("run")
+            head = await writer.append("run", [b"a"], after=0, epoch=0, grade=Grade.SYNCED)
+            await waiting
+            await journal.close()
+        await writer.close()
+        return head
+
+    assert asyncio.run(asyncio.wait_for(main(), 100)) == 1
+
+
+@pytest.mark.requirement("K3")
+def test_the_dead_are_known_also_after_the_clock_of_the_database_was_set_back():
+    async def main():
+        bench = PostgresBench()
+        clock = DatabaseClock(bench.server, bench.schema)
+        bench.url = bench.url.replace(f"schema={bench.schema}", clock.settings)
+        await bench.open()
+        third = await bench.another()
+        await third.claim("run", "three", 1000)
+        await third.append(
+            "run",
+            [b"a"],
+            after=0,
+            epoch=0,
+            grade=Grade.SYNCED,
+            note=IndexUpdate(kind="run", status="running"),
+        )
+        clock.step(-1e6)
+        await bench.end(third)
+        unheld = await bench.journal.nodes.unheld(5)
+        orphans = await bench.journal.streams(StreamQuery(orphaned=True))
+        claim = await bench.journal.claim("run", "one", 10)
+        await bench.close()
+        return [row.name for row in (*unheld.runs, *orphans)], claim.epoch
+
+    assert asyncio.run(asyncio.wait_for(main(), 100)) == (["run", "run"], 1)
+
+
+@pytest.mark.requirement("K6")
 def test_where_something_sure_is_lost_nothing_is_stored_behind_the_gap():
     async def main():
         bench = await PostgresBench().open()
@@ -234,15 +306,17 @@ def test_a_stream_with_much_that_is_not_sure_is_made_sure():
 
 @pytest.mark.requirement("K1")
 def test_a_pooler_is_refused_with_words():
+    def other_numbers(data):
+        """A pooler calls the server's processes by numbers of its own."""
+        at = data.find(b"K\0\0\0\x0c")
+        return data if at < 0 else data[: at + 5] + b"\0\0\0\x01" + data[at + 9 :]
+
     async def main():
         server = shared_server()
-        relay = await Relay(server.folder, pools=True).open()
-        try:
+        async with NetworkProxy(socket_in(server.folder), changed=other_numbers) as line:
             with pytest.raises(StorageFailed, match=r"pooler.*name the database server itself"):
-                await open_postgres(server.url().replace(str(server.folder), str(relay.folder)))
-        finally:
-            await relay.close()
-        return True
+                await open_postgres(address_by(line, new_schema()))
+            return True
 
     assert asyncio.run(main())
 

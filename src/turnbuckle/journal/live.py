@@ -116,19 +116,22 @@ class Waiters:
     def __len__(self) -> int:
         return sum(len(some) for some in self._waiting.values())
 
+    def __contains__(self, stream: str) -> bool:
+        return stream in self._waiting
+
     async def wait(self, stream: str, after: int = 0, take: Take | None = None) -> None:
-        woken = self.join(stream, None if take is None else _Taker(after, take))
+        woken = self.join(stream, after, take)
         try:
             await woken
         finally:
             self.leave(stream, woken)
 
-    def join(self, stream: str, taker: _Taker | None = None) -> asyncio.Future[None]:
+    def join(self, stream: str, after: int = 0, take: Take | None = None) -> asyncio.Future[None]:
         """Wait from now on: what happens before the future is awaited is not missed. Leave afterwards."""
         if self._closed:
             raise Closed("the journal is closed")
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(stream, {})[woken] = taker
+        self._waiting.setdefault(stream, {})[woken] = None if take is None else _Taker(after, take)
         return woken
 
     def leave(self, stream: str, woken: asyncio.Future[None]) -> None:
@@ -141,16 +144,18 @@ class Waiters:
                 del self._waiting[stream]
 
     def hand(self, stream: str, before: int, items: Sequence[Item]) -> None:
-        """These items are stored, behind the item `before`. What a taker raises is its own affair."""
+        """These items are stored, behind the item `before`. Who has some of them is handed the others. What a
+        taker raises is its own affair."""
         some = self._waiting.get(stream)
         if some is None:
             return
         for woken, taker in tuple(some.items()):
-            if woken.done():
-                continue
-            if taker is not None and taker.after == before:
+            if woken.done() or (taker is not None and taker.after >= items[-1].seq):
+                continue  # it has them all
+            if taker is not None and before <= taker.after:
+                has = taker.after
                 try:
-                    if taker.take(items):
+                    if taker.take(items if has == before else [one for one in items if one.seq > has]):
                         taker.after = items[-1].seq
                         continue
                 except Exception as error:

@@ -31,6 +31,14 @@ from turnbuckle.vocab.clock import Clock
 _RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 
 
+def reset(transport: asyncio.BaseTransport) -> None:
+    """End a connection so that the other side is told of an error, and not of an end."""
+    end = transport.get_extra_info("socket")
+    if end is not None and end.fileno() >= 0 and end.family != socket.AF_UNIX:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
+    cast(asyncio.Transport, transport).abort()
+
+
 class Progress(Struct):
     """How far an answer got: body bytes sent, and how it was over (empty while it is not)."""
 
@@ -174,10 +182,7 @@ class LabConnection(asyncio.Protocol):
         elif end.how == "fin":
             transport.close()
         else:
-            transport.get_extra_info("socket").setsockopt(
-                socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE
-            )
-            transport.abort()
+            reset(transport)
 
     def _refuse(self, status: int, why: str) -> None:
         if self._transport is None:

@@ -1,13 +1,15 @@
-"""A short campaign of `scripts/campaign`: random clients, kills, pauses and a full disk, with real processes."""
+"""Short campaigns of `scripts/campaign`, with real processes: random clients, kills, pauses and a full disk; and nodes
+on one database, with lines between them that fail."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from campaigning.heard import Heard
-from campaigning.play import campaign
-from campaigning.world import Broken, Seen
+from campaigning.play import campaign, nodes_campaign
+from campaigning.world import Breaking, Broken, Seen
 from support.server.live_server import Frame, run
 
 pytestmark = [pytest.mark.process, pytest.mark.realtime]
@@ -22,6 +24,34 @@ def test_a_short_random_campaign_breaks_no_promise(tmp_path: Path):
     assert any(reader.frames for reader in world.readers)
     assert {"say", "read", "began"} <= set(world.counts)
     assert {"kill", "term", "pause", "disk"} & set(world.counts)
+
+
+@pytest.mark.requirement("K3", "K5", "K6")
+def test_a_short_random_campaign_with_three_nodes_breaks_no_promise(tmp_path: Path):
+    world = run(nodes_campaign(11, SECONDS, tmp_path, 3, set_clocks=False))
+    assert world.runs
+    assert any(reader.frames for reader in world.readers)
+    assert {"kill", "term", "pause", "cut", "away", "stall", "lose", "hole", "half", "slow"} & set(
+        world.counts
+    )
+    assert {"restart", "crash", "time"} & set(world.counts)
+
+
+def test_who_breaks_alone_waits_for_the_others_and_they_for_it():
+    async def main():
+        breaking, order = Breaking(), []
+
+        async def one(turn, name):
+            async with turn():
+                order.append(name)
+                await asyncio.sleep(0)
+                order.append(name)
+
+        shared = [one(breaking.shared, name) for name in "ab"]
+        await asyncio.gather(*shared, one(breaking.alone, "C"), one(breaking.shared, "d"))
+        return "".join(order)
+
+    assert asyncio.run(main()) == "ababCCdd"
 
 
 def test_a_reader_that_is_told_an_event_again_is_a_broken_promise():

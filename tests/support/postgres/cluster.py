@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.postgres.server import programs, until, usable_programs, who
+from support.postgres.server import psql, until, usable_programs, who
 
 _SETTINGS = {
     "listen_addresses": "",
@@ -83,8 +83,10 @@ class Cluster:
 
     def promote(self) -> None:
         """From here on it takes what is written."""
-        words = [str(programs() / "psql"), "-X", "-q", "-h", str(self.folder), "-U", "tester", "postgres"]
-        subprocess.run([*words, "-c", "SELECT pg_promote()"], check=True, capture_output=True)
+        self.sql("SELECT pg_promote()")
+
+    def sql(self, text: str) -> str:
+        return psql(self.folder, text)
 
     def make(self) -> None:
         self._make_folder()
@@ -115,18 +117,11 @@ class Cluster:
         assert process.poll() is None, "Postgres ended"
 
     def _is_ready(self) -> bool:
-        words = [
-            str(programs() / "psql"),
-            "-X",
-            "-q",
-            "-h",
-            str(self.folder),
-            "-U",
-            "tester",
-            "-c",
-            "SELECT 1",
-        ]
-        return subprocess.run([*words, "postgres"], check=False, capture_output=True).returncode == 0
+        try:
+            self.sql("SELECT 1")
+        except AssertionError:
+            return False
+        return True
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """SIGINT ends every session and stores what there is; SIGQUIT is what a power cut leaves."""

@@ -20,6 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from turnbuckle.lab.network import NetworkProxy
+
 MISSING = (
     "there is no Postgres for the tests: scripts/set-up-clients gets one, or sudo apt-get install postgresql,"
     " or TURNBUCKLE_POSTGRES=/path/to/its/bin"
@@ -78,9 +80,23 @@ def usable_programs(folder: Path) -> Path:
     return place
 
 
+def new_schema() -> str:
+    return f"test_{uuid.uuid4().hex[:16]}"
+
+
 def address_in(folder: Path, schema: str) -> str:
     """The address of a journal on the server that listens in a folder."""
     return f"postgresql://tester@/postgres?host={folder}&schema={schema}"
+
+
+def address_by(line: NetworkProxy, schema: str) -> str:
+    """The same, by a line that can fail."""
+    return f"postgresql://tester@{line.host}:{line.port}/postgres?schema={schema}"
+
+
+def socket_in(folder: Path) -> str:
+    """Where the server that listens in a folder is reached."""
+    return str(folder / ".s.PGSQL.5432")
 
 
 class PostgresServer:
@@ -93,15 +109,20 @@ class PostgresServer:
 
     def url(self, schema: str = "") -> str:
         """The address of a journal; of a new one unless a schema is named."""
-        return address_in(self.folder, schema or f"test_{uuid.uuid4().hex[:16]}")
+        return address_in(self.folder, schema or new_schema())
 
     def sql(self, text: str) -> str:
         """What `psql` prints. Blocks, so it works wherever a test stands."""
-        words = [str(programs() / "psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", text]
-        place = ["-h", str(self.folder), "-U", "tester", "postgres"]
-        done = subprocess.run([*words, *place], check=False, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        return psql(self.folder, text)
+
+
+def psql(folder: Path, text: str) -> str:
+    """What `psql` prints, asked of the server that listens in a folder."""
+    words = [str(programs() / "psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", text]
+    place = ["-h", str(folder), "-U", "tester", "postgres"]
+    done = subprocess.run([*words, *place], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 @functools.cache

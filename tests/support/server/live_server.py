@@ -199,9 +199,13 @@ class ApiClient:
     others: tuple[int, ...] = field(default=(), kw_only=True)
     asked: int = field(default=0, kw_only=True)
 
+    def ports(self) -> tuple[int, ...]:
+        """All that may be asked."""
+        return (self.port, *self.others)
+
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        ports = (self.port, *self.others)
+        ports = self.ports()
         port = ports[self.asked % len(ports)]
         self.asked += 1
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)

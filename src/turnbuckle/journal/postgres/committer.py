@@ -19,19 +19,17 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from turnbuckle.journal.port import Closed, Conflict, Fenced, Grade, JournalError, StorageError, StorageFailed
 from turnbuckle.journal.postgres import rows
+from turnbuckle.journal.postgres.hints import Hint, hint_parts, hint_texts, joined
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink, again
 from turnbuckle.journal.words import kept
 
 BATCH_ROWS = 2000
 BATCH_BYTES = 4 << 20
-_HINT_BYTES = 7000  # a notification may have 8,000
-_NUMBER_BYTES = 24
-GONE = -1
-"""In the place of a number: the stream was dropped."""
+_HINT_PAUSE = 0.25  # seconds before hints are sent again that could not be sent
 
 Act = Callable[[Connection], Awaitable[Any]]
 Settle = Callable[[Exception | None, Any], None]
@@ -62,7 +60,7 @@ class PendingWork:
         self.items = items
         self.act = act
         self.alone = alone
-        self.hints: dict[str, int] = {}
+        self.hints: dict[str, Hint] = {}
         self.size = sum(len(item[2]) for item in items)
         self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -91,7 +89,7 @@ class LaneCommitter:
         self._lanes = (_Lane(relaxed, sure=False), _Lane(sure, sure=True))
         self._channel = channel
         self._told = told
-        self._hints: dict[str, int] = {}
+        self._hints: dict[str, Hint] = {}
         self._closed = False
         self._idle = asyncio.Event()
         for lane in self._lanes:
@@ -107,10 +105,10 @@ class LaneCommitter:
         self._kick()
         return work.done
 
-    def hint(self, stream: str, seq: int) -> None:
-        """Tell the other nodes with the next batch that a stream has grown, or is gone."""
-        known = self._hints.get(stream, 0)
-        self._hints[stream] = GONE if GONE in (seq, known) else max(seq, known)
+    def _hint(self, hints: dict[str, Hint]) -> None:
+        """Tell the other nodes with the next batch what is stored by now."""
+        for stream, hint in hints.items():
+            self._hints[stream] = joined(self._hints.get(stream), replace(hint, key=0))
 
     async def close(self) -> None:
         """Finish what is in the line."""
@@ -143,7 +141,7 @@ class LaneCommitter:
                 await self._store_batch(lane, batch)
             if self._hints and not lane.sure:
                 lane.is_busy = True
-                await self._send_hints(lane, self._taken_hints())
+                await self._send_hints(lane)
                 lane.is_busy = False
             self._idle.set()
 
@@ -169,8 +167,10 @@ class LaneCommitter:
         async with lane.link.use() as connection:
             if all(work.act is None for work in batch):
                 fences, items = _gathered(batch)
-                hints = [] if lane.sure else self._taken_hints(batch)
-                good = await rows.store(connection, fences, items, self._channel, hints)
+                if lane.sure:
+                    good = await rows.store(connection, fences, items)
+                else:
+                    good = await self._store_with_hints(connection, batch, fences, items)
                 return [await _verdict(connection, work, good) for work in batch]
             async with connection.transaction():
                 if not batch[0].alone:
@@ -179,6 +179,24 @@ class LaneCommitter:
                         rows.LOCK, names
                     )  # in one order everywhere, so nobody waits in a circle
                 return [await self._perform(connection, work) for work in batch]
+
+    async def _store_with_hints(
+        self, connection: Connection, batch: list[PendingWork], fences: rows.Fences, items: list[rows.ItemRow]
+    ) -> set[int]:
+        earlier, self._hints = self._hints, {}
+        hints = dict(earlier)
+        for work in batch:
+            for stream, hint in work.hints.items():
+                hints[stream] = joined(hints.get(stream), hint)
+        try:
+            good = await rows.store(connection, fences, items, self._channel, hint_parts(hints))
+        except BaseException:
+            later, self._hints = self._hints, earlier
+            self._hint(later)
+            raise
+        for work in batch:
+            work.hints = {}
+        return good
 
     async def _perform(self, connection: Connection, work: PendingWork) -> Any:
         good = await rows.store(connection, work.fences, work.items) if work.fences else set[int]()
@@ -220,8 +238,7 @@ class LaneCommitter:
             fault = error if error is not None else result if isinstance(result, Fenced | Conflict) else None
             work.settle(fault, result)
             if fault is None:
-                for stream, seq in work.hints.items():
-                    self.hint(stream, seq)
+                self._hint(work.hints)
             if work.done.done():
                 continue
             if fault is None:
@@ -244,40 +261,17 @@ class LaneCommitter:
         self._line = staying
         return following
 
-    # Hints
-
-    def _taken_hints(self, batch: Sequence[PendingWork] = ()) -> list[str]:
-        for work in batch:
-            for stream, seq in work.hints.items():
-                self.hint(stream, seq)
-            work.hints = {}
+    async def _send_hints(self, lane: _Lane) -> None:
         taken, self._hints = self._hints, {}
-        return hint_texts(taken)
-
-    async def _send_hints(self, lane: _Lane, hints: list[str]) -> None:
         try:
             async with lane.link.use() as connection:
                 sql = "SELECT pg_notify($1, hint) FROM unnest($2::text[]) AS h(hint)"
-                await connection.execute(sql, self._channel, hints)
+                await connection.execute(sql, self._channel, hint_texts(hint_parts(taken)))
         except StorageError as error:
-            self._told(error)  # whoever waits looks by itself after a while
-
-
-def hint_texts(hints: dict[str, int]) -> list[str]:
-    """As many notifications as are needed. Names that do not fit into one are left out: nobody has such, and
-    whoever does is found by looking."""
-    pages: list[dict[str, int]] = [{}]
-    size = 0
-    for stream, seq in hints.items():
-        more = len(msgspec.json.encode(stream)) + _NUMBER_BYTES
-        if more > _HINT_BYTES:
-            continue
-        if size + more > _HINT_BYTES:
-            pages.append({})
-            size = 0
-        pages[-1][stream] = seq
-        size += more
-    return [msgspec.json.encode(page).decode() for page in pages if page]
+            self._told(error)
+            later, self._hints = self._hints, taken
+            self._hint(later)
+            asyncio.get_running_loop().call_later(_HINT_PAUSE, lane.kick.set)
 
 
 def _gathered(batch: list[PendingWork]) -> tuple[rows.Fences, list[rows.ItemRow]]:

@@ -8,11 +8,6 @@ appends can be sent ahead.
 A claim is good until it runs out by the clock of the database, and only as long as the process behind it
 lives: each has a number of its own and holds a lock on it (`listener`). For a few seconds after the
 database itself was started no process counts as dead, since all of them have lost their locks.
-
-After a failed batch nobody knows whether it was stored after all: the connection may have broken behind the
-commit. And a database that crashed has lost the last of what was not sure, which readers have seen; this
-process still has it (`unsure`), and stores it again under the same numbers. So the next append to such a
-stream first asks where it ends, and is told of a conflict if that is further than its writer thinks.
 """
 
 import asyncio
@@ -22,76 +17,40 @@ from contextlib import suppress
 from typing import Any
 
 from turnbuckle.journal.address import Address, read_address
-from turnbuckle.journal.checks import check_distinct, check_size, merge_fault
-from turnbuckle.journal.hot import HotTails
-from turnbuckle.journal.live import NO_EPOCH, Live
+from turnbuckle.journal.checks import check_distinct, merge_fault
+from turnbuckle.journal.live import Live
 from turnbuckle.journal.port import (
-    READ_LIMIT,
+    READ_BYTES,
     Append,
     Claim,
     Conflict,
-    Fenced,
     Grade,
     Held,
     IndexUpdate,
-    Item,
     Landed,
     Merge,
     StorageError,
-    Trouble,
+    StorageFailed,
     next_seq,
 )
 from turnbuckle.journal.postgres import rows
-from turnbuckle.journal.postgres.committer import GONE, LaneCommitter, PendingWork, heard_of, nothing
+from turnbuckle.journal.postgres.committer import PendingWork, heard_of, nothing
+from turnbuckle.journal.postgres.hints import GONE, Hint, hint_of
+from turnbuckle.journal.postgres.holding import HoldingReader
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink, check_server
 from turnbuckle.journal.postgres.nodes import PostgresNodes
-from turnbuckle.journal.postgres.reader import Clocks, PostgresReader
+from turnbuckle.journal.postgres.reader import Clocks
 from turnbuckle.journal.postgres.schema import bring_up_to_date
-from turnbuckle.journal.postgres.unsure import UnsureItems
 
 
-class PostgresJournal(PostgresReader):
+class PostgresJournal(HoldingReader):
     """The journal in a database. Made by `open_postgres`."""
 
     def __init__(self, address: Address, clocks: Clocks) -> None:
-        self._node = secrets.randbits(62) | 1 << 61
-        super().__init__(address, clocks, self._node)
-        self._live: dict[str, Live] = {}
-        self._doubted: set[str] = set()
+        super().__init__(address, clocks, secrets.randbits(62) | 1 << 61)
         self._claiming: set[str] = set()
-        self._finding = asyncio.Lock()
-        self._hot = HotTails()
-        self._unsure = UnsureItems()
-        self._relaxed, self._sure = DatabaseLink(address, relaxed=True), DatabaseLink(address)
-        self._committer = LaneCommitter(self._relaxed, self._sure, self._channel, self._note_work)
-        self.listener.own = lambda: self._relaxed.pid
         self._calling = DatabaseLink(address, relaxed=True)
         self.nodes = PostgresNodes(self._calling, self._node, self._channel, clocks.grace)
-
-    async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
-        self._check_open()
-        if (live := self._known(stream)) is not None:
-            if (hot := self._hot.read(stream, after, limit)) is not None:
-                return hot
-            if live.head <= after:
-                return []
-        return await super().read(stream, after, limit)
-
-    async def _look_up(self, stream: str) -> tuple[int, int, int] | None:
-        self._check_open()
-        if (live := self._known(stream)) is not None:
-            return live.key, live.epoch, live.head
-        return await super()._look_up(stream)
-
-    def _known(self, stream: str) -> Live | None:
-        """A stream that nobody else can have changed: it is held here, and the claim has not run out."""
-        live = self._live.get(stream)
-        if live is None or stream in self._doubted or self._clocks.monotonic() >= live.until:
-            return None
-        return live
-
-    def trouble(self) -> Trouble | None:
-        return self._book.trouble
 
     # Writing
 
@@ -139,7 +98,7 @@ class PostgresJournal(PostgresReader):
             items=new,
             act=None if note is None else act,
         )
-        work.hints = {live.name: new[-1][1]} if new else {}
+        work.hints = {live.name: hint_of(after, new)} if new else {}
         self._accept(live, new)
         await self._committer.enqueue(work)
         if new and live.epoch == epoch:
@@ -147,7 +106,24 @@ class PostgresJournal(PostgresReader):
         return new[-1][1] if new else after
 
     def append_soon(self, stream: str, item: bytes, *, after: int, epoch: int, landed: Landed) -> bool:
-        return False  # the pace of a writer is that of its database
+        live = None if self._closed or len(item) > READ_BYTES else self._live.get(stream)
+        if live is None or live.unsure or stream in self._doubted or self._unsure.is_full(stream):
+            return False
+        if live.refusal(after, epoch) is not None:
+            return False
+        new = [(live.key, next_seq(after, epoch), item)]
+
+        def settle(error: Exception | None, _: object) -> None:
+            self._settle(live, new, error)
+            told = error if error is None or isinstance(error, StorageError) else StorageFailed(str(error))
+            landed(new[0][1], told)
+
+        fences = {live.key: (epoch, after)}
+        work = PendingWork([stream], Grade.FLUSHED, settle, fences=fences, items=new)
+        work.hints = {stream: hint_of(after, new)}
+        self._accept(live, new)
+        self._committer.enqueue(work).add_done_callback(heard_of)
+        return True
 
     async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
         self._check_open()
@@ -297,7 +273,8 @@ class PostgresJournal(PostgresReader):
             act=act,
             alone=True,
         )
-        work.hints = {**{live.name: new[-1][1] for live, new in parts if new}, **dict.fromkeys(drops, GONE)}
+        work.hints = {live.name: hint_of(live.tail, new) for live, new in parts if new}
+        work.hints |= dict.fromkeys(drops, Hint(GONE))
         for live, new in parts:
             self._accept(live, new)
         try:
@@ -327,6 +304,7 @@ class PostgresJournal(PostgresReader):
 
     async def _finish(self) -> None:
         self._hot.clear()
+        await self._stop_mending()
         await self._committer.close()
         for link in (self._calling, self._relaxed, self._sure):
             await link.close()
@@ -350,138 +328,6 @@ class PostgresJournal(PostgresReader):
             "searching": self._searching,
             "calling": self._calling,
         }
-
-    def _note_work(self, error: StorageError | None) -> None:
-        if error is None:
-            self._book.stored()
-        else:
-            self._book.failed(error)
-
-    def _heard(self, stream: str, seq: int) -> None:
-        """Another process says that a stream has grown, or is gone."""
-        if seq == GONE:
-            self._forget(stream)
-        elif stream not in self._live:
-            self._waiters.wake(stream)
-
-    def _live_of(self, claim: Claim) -> Live | None:
-        live = self._live.get(claim.stream)
-        return live if live is not None and live.is_newest(claim.epoch) else None
-
-    async def _writable(self, stream: str, epoch: int) -> Live:
-        """What is known of a stream that this process holds. Raises Fenced if it does not."""
-        self._check_open()
-        live = self._live.get(stream)
-        if live is None:
-            found = await self._look_up(stream)
-            raise Fenced(stream, epoch, NO_EPOCH if found is None else found[1])
-        if stream in self._doubted:
-            await self._find_out(live)
-        return live
-
-    async def _find_out(self, live: Live) -> None:
-        """What became of a batch that failed, or of a stream whose end the database has lost."""
-        async with self._finding:
-            if live.name not in self._doubted:
-                return
-            found = await self._group.stands(live.name)
-            if found is None or found[1] != live.epoch:
-                self._lose(live)
-                return
-            head = found[2]
-            lost = self._unsure.behind(live.name, head)
-            if lost and lost[0][1] == next_seq(head, live.epoch) and lost[-1][1] == live.head:
-                await self._store_again(live, head, lost)
-                head = live.head
-            self._doubted.discard(live.name)
-            if head != live.head:
-                self._hot.forget(live.name)
-            live.head = live.tail = head
-            self._waiters.wake(live.name)
-
-    async def _store_again(self, live: Live, head: int, lost: list[rows.ItemRow]) -> None:
-        """The database was told these, and readers have seen them, but it has crashed since."""
-        fences = {live.key: (live.epoch, head)}
-        work = PendingWork([live.name], Grade.SYNCED, nothing, fences=fences, items=lost)
-        await self._committer.enqueue(work)
-        self._unsure.sure(live.name)
-
-    async def _is_mended(self, live: Live, after: int) -> bool:
-        """Whether a stream ends where its writer thinks, after all."""
-        if self._live.get(live.name) is not live or live.on_its_way:
-            return False
-        self._doubted.add(live.name)
-        await self._find_out(live)
-        return live.tail == after
-
-    def _checked(self, live: Live, items: Sequence[bytes], after: int, epoch: int) -> list[rows.ItemRow]:
-        """The rows of an append. Raises what speaks against it."""
-        if refusal := live.refusal(after, epoch):
-            raise refusal
-        check_size(items)
-        seq = next_seq(live.tail, epoch)
-        return [(live.key, seq + at, bytes(data)) for at, data in enumerate(items)]
-
-    def _begin(self, key: int, claim: Claim, until: float) -> None:
-        """This process holds a stream from here on."""
-        live = self._live.setdefault(claim.stream, Live(claim.stream, key))
-        live.key, live.epoch, live.holder, live.until = key, claim.epoch, claim.owner, until
-        live.head = live.tail = claim.head
-        live.unsure = True
-        self._doubted.discard(claim.stream)
-        self._unsure.sure(claim.stream)
-        self._hot.forget(claim.stream)
-
-    def _accept(self, live: Live, new: list[rows.ItemRow]) -> None:
-        """These are on their way to the store."""
-        if new:
-            live.tail = new[-1][1]
-        live.on_its_way += 1
-
-    def _settle(
-        self, live: Live, new: list[rows.ItemRow], error: Exception | None, grade: Grade = Grade.FLUSHED
-    ) -> None:
-        """They are stored, or not, or nobody knows."""
-        live.on_its_way -= 1
-        if error is not None:
-            live.tail = live.head
-            if isinstance(error, Fenced) and error.epoch == live.epoch:
-                self._lose(live)
-            elif isinstance(error, StorageError):
-                self._doubted.add(live.name)
-        elif grade is Grade.SYNCED:
-            self._unsure.sure(live.name)
-        else:
-            self._unsure.add(live.name, new)
-        if error is None and new:
-            if live.holder:
-                self._hot.add(live.name, live.head, [Item(seq, data) for _, seq, data in new])
-            else:  # it was released meanwhile
-                self._hot.forget(live.name)
-            live.head = new[-1][1]
-            self._waiters.wake(live.name)
-        self._forget_if_idle(live)
-
-    def _lose(self, live: Live) -> None:
-        """Somebody else holds it now."""
-        live.let_go()
-        self._forget_if_idle(live)
-        self._waiters.wake(live.name)
-
-    def _forget(self, stream: str) -> None:
-        """The stream is gone."""
-        self._live.pop(stream, None)
-        self._unsure.sure(stream)
-        self._doubted.discard(stream)
-        self._hot.forget(stream)
-        self._waiters.gone(stream)
-
-    def _forget_if_idle(self, live: Live) -> None:
-        if not live.holder and not live.on_its_way and self._live.get(live.name) is live:
-            del self._live[live.name]
-            self._unsure.sure(live.name)
-            self._doubted.discard(live.name)
-            self._hot.forget(live.name)
 
 
 async def open_postgres(

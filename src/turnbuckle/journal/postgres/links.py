@@ -59,7 +59,7 @@ class DatabaseLink:
     @property
     def pid(self) -> int:
         """The server's process behind this connection; 0 if there is none."""
-        return 0 if self._connection is None else int(self._connection.get_server_pid())
+        return pid_of(self._connection)
 
     @asynccontextmanager
     async def use(self) -> AsyncIterator[Connection]:
@@ -93,6 +93,11 @@ class DatabaseLink:
             if connection is not None:
                 with suppress(*ERRORS):
                     await connection.close(timeout=1)
+
+
+def pid_of(connection: Connection) -> int:
+    """The server's process behind a connection; 0 if there is none."""
+    return 0 if connection is None or connection.is_closed() else int(connection.get_server_pid())
 
 
 async def connect(address: Address, *, relaxed: bool = False, lasting: bool = False) -> Connection:

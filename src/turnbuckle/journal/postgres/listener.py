@@ -14,16 +14,16 @@ import msgspec
 from turnbuckle.journal.address import Address
 from turnbuckle.journal.port import InUse, StorageError
 from turnbuckle.journal.postgres.errors import ERRORS, translated
-from turnbuckle.journal.postgres.links import Connection, connect, lock_alone, writer_of
+from turnbuckle.journal.postgres.hints import read_page
+from turnbuckle.journal.postgres.links import Connection, connect, lock_alone, pid_of, writer_of
 
 POLL_SECONDS = 5.0
 CALLS = "_nodes"
 """Behind the name of the channel: the one on which nodes call each other."""
 _TRIES, _TRIES_PAUSE = 100, 0.05
 _PAUSES = (0.05, 0.1, 0.25, 0.5, 1.0)
-_hints = msgspec.json.Decoder(dict[str, int])
 
-Heard = Callable[[str, int], None]
+Heard = Callable[[str, msgspec.Raw], None]
 
 
 class Listener:
@@ -47,13 +47,15 @@ class Listener:
         """Whether this one writes beside others, and so keeps those out that must be alone."""
         self.called: Callable[[str], None] | None = None
         """Told what nodes call to each other."""
+        self.back: Callable[[], None] = lambda: None
+        """Told that the connection was lost and is there again, perhaps to a database that lost something."""
         self.own: Callable[[], int] = lambda: 0
         """The server's process behind the connection that sends our own hints."""
 
     @property
     def pid(self) -> int:
         """The server's process behind the connection; 0 if there is none."""
-        return 0 if self._connection is None else int(self._connection.get_server_pid())
+        return pid_of(self._connection)
 
     async def open(self) -> None:
         """Raises JournalError."""
@@ -93,7 +95,8 @@ class Listener:
         connection = await connect(self._address, lasting=True)
         try:
             if self._node:
-                await connection.execute("SELECT pg_advisory_lock($1)", self._node)
+                # Shared: the database may not know yet that the connection before this one is gone.
+                await connection.execute("SELECT pg_advisory_lock_shared($1)", self._node)
             await connection.add_listener(self._channel, self._on_hint)
             if self.called is not None:
                 await connection.add_listener(self._channel + CALLS, self._on_call)
@@ -113,7 +116,7 @@ class Listener:
             else:
                 await self._sleep(_PAUSES[min(failed, len(_PAUSES) - 1)])
             try:
-                if self._connection.is_closed():
+                if was_closed := self._connection.is_closed():
                     await self._connect()
                     if (
                         self.alone or self.beside
@@ -126,18 +129,18 @@ class Listener:
                 self._connection.terminate()
                 continue
             failed = 0
+            if was_closed:
+                self.back()
             self._looked()
 
     def _on_hint(self, _: object, pid: int, __: str, payload: object) -> None:
         if pid == self.own():
             return
         try:
-            hints = _hints.decode(str(payload))
+            for stream, told in read_page(str(payload)).items():
+                self._heard(stream, told)
         except msgspec.DecodeError:
             self._looked()  # nobody knows what it says, and anything may have changed
-            return
-        for stream, seq in hints.items():
-            self._heard(stream, seq)
 
     def _on_call(self, _: object, __: int, ___: str, payload: object) -> None:
         if self.called is not None:

@@ -39,11 +39,16 @@ _SHARED = ("run", "running"), ("session", "active")
 
 log = logging.getLogger("turnbuckle.nodes")
 
+
+def _living(grace: str) -> str:
+    return f"(SELECT node FROM living({rows.grace(grace)}))"
+
+
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
 _HOLDERS = f"""
 SELECT s.name, s.node FROM stream s
 WHERE (s.name = $1 OR s.name = (SELECT r.parent FROM stream r WHERE r.name = $1 AND r.parent <> ''))
-AND s.holder <> '' AND s.until > {_NOW} AND s.node <> $2 AND s.node IN (SELECT node FROM living($3))
+AND s.holder <> '' AND s.until > {_NOW} AND s.node <> $2 AND s.node IN {_living("$3")}
 ORDER BY (s.name = $1) DESC LIMIT 1"""
 _PUT = f"""
 WITH holder AS MATERIALIZED ({_HOLDERS}),
@@ -54,13 +59,13 @@ _PUT_ALL = f"""
 WITH put AS (
     INSERT INTO question(stream, node, asker, asked, data)
     SELECT '', n.number, $1, {_NOW}, $3 FROM node n
-    WHERE n.number <> $1 AND n.number IN (SELECT node FROM living($2)) RETURNING id, node)
+    WHERE n.number <> $1 AND n.number IN {_living("$2")} RETURNING id, node)
 SELECT put.id, pg_notify($4, put.node::text)::text FROM put"""
 _TAKE = f"""
 UPDATE question SET taken = $1 WHERE id = ANY(ARRAY(
     SELECT q.id FROM question q LEFT JOIN stream s ON s.name = q.stream
     WHERE q.answer IS NULL AND q.taken <> $1
-    AND (q.taken = 0 OR q.taken NOT IN (SELECT node FROM living($2)))
+    AND (q.taken = 0 OR q.taken NOT IN {_living("$2")})
     AND (q.node = $1 OR (q.node = 0 AND s.node = $1 AND s.holder <> '' AND s.until > {_NOW}))
     ORDER BY q.id LIMIT {_MOST} FOR UPDATE OF q SKIP LOCKED))
 RETURNING id, asker, data"""
@@ -71,14 +76,14 @@ _ANSWER = (
 _ANSWERS = "DELETE FROM question WHERE asker = $1 AND answer IS NOT NULL RETURNING id, answer"
 _WITHDRAW = f"""
 DELETE FROM question q WHERE q.id = $1 AND q.answer IS NULL
-AND (q.taken = 0 OR q.taken NOT IN (SELECT node FROM living($2)))
-AND (q.node = 0 OR q.node NOT IN (SELECT node FROM living($2)))
+AND (q.taken = 0 OR q.taken NOT IN {_living("$2")})
+AND (q.node = 0 OR q.node NOT IN {_living("$2")})
 AND NOT EXISTS(SELECT FROM stream s WHERE s.name = q.stream AND s.holder <> '' AND s.until > {_NOW}
-    AND s.node <> $3 AND s.node IN (SELECT node FROM living($2)))
+    AND s.node <> $3 AND s.node IN {_living("$2")})
 RETURNING q.id"""
 _FORGET = "DELETE FROM question WHERE id = $1 AND taken = 0"  # who asks for it again must not get it twice
 _UNHELD = f"""
-WITH alive AS MATERIALIZED (SELECT node FROM living($1))
+WITH alive AS MATERIALIZED {_living("$1")}
 SELECT {rows.COLUMNS} FROM stream
 WHERE kind = $2 AND status = $3 AND name <> ALL($5::text[])
 AND (holder = '' OR until <= {_NOW} OR node NOT IN (SELECT node FROM alive))
@@ -86,11 +91,11 @@ ORDER BY updated, name LIMIT $4"""
 _TELL = f"""
 INSERT INTO node(number, name, version, since, runs, most, lag) VALUES($1, $2, $3, {_NOW}, $4, $5, $6)
 ON CONFLICT (number) DO UPDATE SET runs = excluded.runs, most = excluded.most, lag = excluded.lag"""
-_LISTED = """
+_LISTED = f"""
 SELECT number, name, version, since, runs, most, lag, number = $2 FROM node
-WHERE number IN (SELECT node FROM living($1)) ORDER BY since, number"""
+WHERE number IN {_living("$1")} ORDER BY since, number"""
 _TIDY_QUESTIONS = f"DELETE FROM question WHERE asked < {_NOW} - {_OLD}"
-_TIDY_NODES = "DELETE FROM node WHERE number NOT IN (SELECT node FROM living($1))"
+_TIDY_NODES = f"DELETE FROM node WHERE number NOT IN {_living('$1')}"
 
 
 class PostgresNodes:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from turnbuckle.journal.address import Address, read_address
@@ -25,8 +26,8 @@ from turnbuckle.journal.port import (
     Take,
 )
 from turnbuckle.journal.postgres import rows, search
-from turnbuckle.journal.postgres.committer import GONE
 from turnbuckle.journal.postgres.group_reads import GroupReads, clamped
+from turnbuckle.journal.postgres.hints import GONE, read_hint
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink, check_server, patiently, writer_of
 from turnbuckle.journal.postgres.listener import Listener
 from turnbuckle.journal.postgres.nodes import GRACE
@@ -79,14 +80,18 @@ class PostgresReader:
     async def wait(self, stream: str, after: int, take: Take | None = None) -> None:
         while True:
             self._check_open()
-            woken = self._waiters.join(stream)  # first, so that nothing is missed while the database is asked
+            # First, so that nothing is missed while the database is asked.
+            woken = self._waiters.join(stream, after, take)
             try:
                 found = await self._look_up(stream)
-                if found is not None and found[2] > after:
-                    return
-                if after > 0 and found is None:
+                if found is None and after > 0:
                     raise Gone(f"stream {stream} is not there any more")
-                await woken
+                if found is None or found[2] <= after:
+                    await woken
+                elif woken.done():
+                    woken.result()  # what a taker raised is its own affair
+                if take is not None or (found is not None and found[2] > after):
+                    return
             finally:
                 self._waiters.leave(stream, woken)
 
@@ -174,10 +179,15 @@ class PostgresReader:
         if self._closed:
             raise Closed("the journal is closed")
 
-    def _heard(self, stream: str, seq: int) -> None:
-        """A process says that a stream has grown, or is gone."""
+    def _heard(self, stream: str, told: msgspec.Raw) -> None:
+        """A process says that a stream has grown, or is gone. Raises msgspec.DecodeError."""
+        if stream not in self._waiters:
+            return
+        seq, before, items = read_hint(told)
         if seq == GONE:
             self._waiters.gone(stream)
+        elif items:
+            self._waiters.hand(stream, before, items)
         else:
             self._waiters.wake(stream)
 

@@ -19,6 +19,7 @@ from turnbuckle.journal.port import (
     StreamQuery,
     StreamRow,
 )
+from turnbuckle.journal.postgres.hints import HintPart
 from turnbuckle.journal.postgres.links import Connection
 from turnbuckle.journal.words import kept, kept_words, plain_words
 
@@ -43,6 +44,12 @@ def _now(at: str) -> str:
     return f"coalesce({at}::float8, extract(epoch FROM clock_timestamp())::float8)"
 
 
+def grace(at: str) -> str:
+    """For how long a database that was started knows nobody. One that was started in the future has had its
+    clock set back since, and knows everybody."""
+    return f"CASE WHEN pg_postmaster_start_time() > clock_timestamp() THEN -1e9 ELSE {at}::float8 END"
+
+
 STORE = """
 WITH asked AS (SELECT * FROM unnest($1::bigint[], $2::int[], $3::bigint[]) AS a(id, epoch, after)),
 good AS MATERIALIZED (
@@ -53,10 +60,14 @@ stored AS (
     INSERT INTO item(stream, seq, data) SELECT i.stream, i.seq, i.data
     FROM unnest($4::bigint[], $5::bigint[], $6::bytea[]) AS i(stream, seq, data)
     JOIN good ON good.id = i.stream)
-SELECT id, '' FROM good UNION ALL SELECT 0, pg_notify($7, hint)::text FROM unnest($8::text[]) AS h(hint)"""
+SELECT id, '' FROM good UNION ALL
+SELECT 0, pg_notify($7, '{' || string_agg(h.part, ',') || '}')::text
+FROM unnest($8::text[], $9::bigint[], $10::int[]) AS h(part, id, page)
+WHERE h.id = 0 OR h.id IN (SELECT id FROM good) GROUP BY h.page"""
 """Items of streams whose epoch is still the newest and that end where the writer thinks, and hints for those
-who wait. The lock on a stream's row keeps everybody from taking the stream between the check and the commit.
-A database that crashed may have lost what was not sure, so where a stream ends is never taken on trust."""
+who wait, if the items are stored. The lock on a stream's row keeps everybody from taking the stream between
+the check and the commit. A database that crashed may have lost what was not sure, so where a stream ends is
+never taken on trust."""
 
 LOCK = "SELECT id FROM stream WHERE name = ANY($1::text[]) ORDER BY id FOR NO KEY UPDATE"
 
@@ -65,11 +76,11 @@ INSERT INTO stream AS s(name, created, updated, epoch, holder, node, until)
 VALUES($1, {_now("$2")}, {_now("$2")}, 0, $3, $4, {_now("$5")} + $6::float8)
 ON CONFLICT (name) DO UPDATE SET epoch = s.epoch + 1, holder = excluded.holder, node = excluded.node,
     until = excluded.until, updated = excluded.updated
-WHERE s.holder = '' OR s.until <= {_now("$5")} OR (s.node = $4 AND $7) OR NOT alive(s.node, $8)
+WHERE s.holder = '' OR s.until <= {_now("$5")} OR (s.node = $4 AND $7) OR NOT alive(s.node, {grace("$8")})
 RETURNING id, epoch"""
 _HELD = f"SELECT holder, until - {_now('$2')} AS seconds FROM stream WHERE name = $1"
 IS_FREE = f"""
-SELECT id, holder = '' OR until <= {_now("$2")} OR NOT alive(node, $3) AS free
+SELECT id, holder = '' OR until <= {_now("$2")} OR NOT alive(node, {grace("$3")}) AS free
 FROM stream WHERE name = ANY($1::text[]) ORDER BY id FOR UPDATE"""
 RENEW = f"""
 UPDATE stream s SET until = {_now("$1")} + r.seconds
@@ -97,7 +108,7 @@ async def store(
     fences: Fences,
     items: Sequence[ItemRow],
     channel: str = "",
-    hints: Sequence[str] = (),
+    hints: Sequence[HintPart] = (),
 ) -> set[int]:
     """The streams whose items were stored: those of which epoch and end are as they must be."""
     columns = [list(column) for column in zip(*items, strict=True)] if items else [[], [], []]
@@ -108,7 +119,9 @@ async def store(
         [after for _, after in fences.values()],
         *columns,
         channel or "none",
-        list(hints),
+        [hint.text for hint in hints],
+        [hint.key for hint in hints],
+        [hint.page for hint in hints],
     )
     return {key for key, _ in found if key}
 
@@ -125,8 +138,8 @@ async def take_claim(
 ) -> tuple[int, Claim] | Held:
     """Take a stream that nobody holds, and its key. `is_left`: nobody in this process knows of a claim. The
     moment is that of the world, that of claims, and for how long a database that was started knows nobody."""
-    wall, now, grace = moment
-    taken = await connection.fetchrow(_CLAIM, name, wall, owner, node, now, seconds, is_left, grace)
+    wall, now, patience = moment
+    taken = await connection.fetchrow(_CLAIM, name, wall, owner, node, now, seconds, is_left, patience)
     if taken is None:
         holder, left = await connection.fetchrow(_HELD, name, now)
         return Held(name, holder, left)
@@ -217,7 +230,7 @@ async def sweep_some(connection: Connection, key: int) -> bool:
 class Conditions:
     """What rows must fulfil, and the values of it."""
 
-    def __init__(self, wanted: StreamQuery, now: float | None, grace: float) -> None:
+    def __init__(self, wanted: StreamQuery, now: float | None, seconds: float) -> None:
         self.values: list[Any] = []
         self._parts: list[str] = []
         self.is_never = False
@@ -231,7 +244,9 @@ class Conditions:
                 )  # says that the index with this very condition will do
         if wanted.orphaned:
             is_over = f"s.until <= {_now(self.add(now))}"
-            self._parts.append(f"s.holder <> '' AND ({is_over} OR NOT alive(s.node, {self.add(grace)}))")
+            self._parts.append(
+                f"s.holder <> '' AND ({is_over} OR NOT alive(s.node, {grace(self.add(seconds))}))"
+            )
 
     def add(self, value: object) -> str:
         self.values.append(value)

@@ -31,6 +31,10 @@ class UnsureItems:
         self._items.pop(stream, None)
         self._sizes.pop(stream, None)
 
+    def streams(self) -> list[str]:
+        """Those of which something may be lost."""
+        return list(self._items)
+
     def is_full(self, stream: str) -> bool:
         return self._sizes.get(stream, 0) >= self._most_bytes
 
