@@ -234,7 +234,7 @@ def test_a_process_whose_old_connection_the_database_still_has_listens_again_at_
             old = journal.listener.pid
             line.half_open()
             while journal.listener.pid in (0, old):
-                await asyncio.sleep(0.01)
+                await journal.head("run")
             waiting = asyncio.ensure_future(journal.wait("run", 0))
             await journal.head("run")
             head = await writer.append("run", [b"a"], after=0, epoch=0, grade=Grade.SYNCED)

@@ -16,7 +16,6 @@ GONE = -1
 """In the place of a number: the stream was dropped."""
 _PAGE_BYTES = 7000  # a notification may have 8,000
 _DATA_BYTES = 2000  # of one stream; more is announced, and read by those who want it
-_NUMBER_BYTES = 48
 _page = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _told = msgspec.json.Decoder(int | tuple[int, int, list[str]])
 
