@@ -94,7 +94,7 @@ test("silence is seen while it lasts, with what is waited for", () => {
   const fold = folded(events.slice(0, cut - 1));
   assert.ok(!layout(fold, fold.at + 0.5, 900).shapes.some((one) => one.look === "quiet"));
   const quiet = layout(fold, fold.at + 4.2, 900).shapes.find((one) => one.look === "quiet");
-  assert.match(quiet.words, /Silent for 4.2 s: waiting for more of m/);
+  assert.match(quiet.words, /Silent for 4.2 s: waiting for more from m/);
   const later = layout(fold, fold.at + 4.8, 900).shapes.find((one) => one.look === "quiet");
   assert.ok(later.w > quiet.w);
 });

@@ -120,7 +120,7 @@ function nowOf({ runs, queue, disk }, waiting) {
     ["Runs under way", el("a", { href: "#/runs" }, `${whole(runs.all)} (${yours}${whole(runs.most)} at most)`)],
     ["In the queue", many(queue.length, "message")],
     ["Waits for you", el("a", { href: "#/approvals" }, many(waiting, "question"))],
-    ["Disk of the data", disk.total && disk.free / disk.total < 0.05 ? el("strong.bad", null, free) : free],
+    ["Disk", disk.total && disk.free / disk.total < 0.05 ? el("strong.bad", null, free) : free],
     ["Journal", disk.journal === null ? "in a database" : size(disk.journal)],
   ];
 }

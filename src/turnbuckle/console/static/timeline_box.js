@@ -6,6 +6,7 @@ import { Timeline } from "./timeline.js";
 import { many } from "./words.js";
 
 const LATELY = 120; // s
+const NARROW = globalThis.matchMedia("(max-width: 480px), (max-height: 699px)"); // where it does not stay in sight
 
 export class TimelineBox {
   /** `now` gives the server's time in seconds. */
@@ -43,7 +44,8 @@ export class TimelineBox {
     this.element.classList.toggle("sticks", !isOver);
     setText(this.words, isOver ? wordsOf(fold) : "");
     const broke = fold.totals.recoveries > 0 || gaveUp(fold.outcome);
-    const matters = isOver ? broke : this._now() - fold.at < LATELY; // one of long ago is about to be known to be over
+    // One of long ago is about to be known to be over. On a small screen a question to a person needs the room.
+    const matters = isOver ? broke : this._now() - fold.at < LATELY && !(NARROW.matches && fold.pending.length);
     if (!this._chosen && this.element.open !== matters) this.element.open = matters;
     this._follow();
     if (this._shown) this._inner.update();

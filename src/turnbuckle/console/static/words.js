@@ -162,11 +162,11 @@ export const WHY_ASKED = {
 
 const WAITS = {
   provider_first_token: (detail) => `waiting for the first word of ${detail}`,
-  provider: (detail) => `waiting for more of ${detail}`,
+  provider: (detail) => `waiting for more from ${detail}`,
   tool: (detail) => `running ${detail}`,
   approval: (detail) => `waiting for a person: ${detail}`,
   rate_limit: (detail) => `the provider asked to wait, ${detail}`,
-  retry: (detail) => `a short rest, ${detail}`,
+  retry: (detail) => `a pause before the next try, ${detail}`,
   turn: (detail) => detail,
   storage: (detail) => `waiting for the store: ${detail}`,
 };
