@@ -142,6 +142,7 @@ REQUIREMENTS: dict[str, str] = {
     "K4": "A graceful stop hands runs over; two neighbouring versions run side by side.",
     "K5": "A stalled node is fenced: it writes nothing and starts no tool.",
     "K6": "Restart, failover, refusal, fullness and locks of the database are waited out and told; nothing `SURE` is lost.",
+    "K7": "Limits, quotas, keys, health of routes and idempotency hold over all nodes.",
     "K8": "Large outputs and files have a place that all nodes reach, or the run stays where they are.",
     "K9": "Moving from SQLite to Postgres and back loses nothing and can be broken off and gone on with.",
     "K10": "Figures, charts and one page of instructions from one node to ten.",

@@ -26,6 +26,7 @@
     ├── LimitReached        come back in `retry_after` seconds
     │   ├── RateLimited
     │   ├── TooManyRuns
+    │   ├── BudgetSpent     the owner's money of this day is spent
     │   └── Stopping        the server starts nothing new
     ├── ClaimLost           this process lost the right to drive the run, and has stopped doing so
     └── CanNotListen        the server's address is taken, or is not this machine's
@@ -186,6 +187,10 @@ class RateLimited(LimitReached):
 
 class TooManyRuns(LimitReached):
     """As many runs are under way as there may be."""
+
+
+class BudgetSpent(LimitReached):
+    """The owner has spent as much money today as they may."""
 
 
 class Stopping(LimitReached):

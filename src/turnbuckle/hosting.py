@@ -22,11 +22,13 @@ from turnbuckle.config import Loaded, api_keys_of, changed_keys, merged, rehears
 from turnbuckle.console.assets import PAGE, load_assets
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.nodes import NodeRow
+from turnbuckle.journal.port import StorageError
 from turnbuckle.observe.logs import RunLines, open_log
 from turnbuckle.observe.loop_watch import LoopWatch
 from turnbuckle.observe.metrics import Metrics, RouteNow, ServerNow
 from turnbuckle.observe.run_observer import RunObserver
 from turnbuckle.observe.traces import Traces
+from turnbuckle.runtime.gossip import NodeGossip, books_of
 from turnbuckle.runtime.retention import Swept
 from turnbuckle.runtime.silence import Silence
 from turnbuckle.runtime.supervise import keep_going
@@ -67,12 +69,12 @@ from turnbuckle.server.http.neighbours import SameUser, can_tell
 from turnbuckle.server.http.origins import Origins
 from turnbuckle.server.http.serving import Service
 from turnbuckle.server.http.sockets import SocketHandler, SocketServer
-from turnbuckle.server.keys import KeyFile
+from turnbuckle.server.keys import KeyFile, KeyRing
 from turnbuckle.server.streaming.disconnect import DisconnectPolicy
 from turnbuckle.server.streaming.heartbeat import Heartbeat
 from turnbuckle.server.streaming.run_readers import RunReaders
 from turnbuckle.server.streaming.run_streamer import RunStreamer
-from turnbuckle.service.limits import Rates, Slots
+from turnbuckle.service.limits import Rates, SharedRates, Slots
 from turnbuckle.service.node_list import NodeList
 from turnbuckle.service.owners import Owner
 from turnbuckle.service.queue import queue_of
@@ -82,6 +84,7 @@ from turnbuckle.upkeep import retention_of
 from turnbuckle.vocab.redaction import redactor_of
 
 SWEEP_EVERY = 3600.0
+SETTLE_EVERY = 10.0
 STOPPED = "the server was stopped"
 _FILES = ("/", "/console/{file}")  # what a browser fetches to show the console is no news
 
@@ -101,35 +104,49 @@ async def open_server(
     environment = dict(os.environ if environment is None else environment)
     settings = loaded.settings
     keys = api_keys_of(settings, environment)
-    file = KeyFile(Path(settings.folder))
-    token = "" if keys or file.keys() or tells_users() else secrets.token_urlsafe(32)
-    written = (*keys, token) if token else keys
-    auth = Auth(written, file, settings.server.host, SameUser(os.getuid()))
-    origins = Origins(settings.server.origins, settings.server.host, needs_key=auth.needs_key)
     redactor = redactor_of(secrets_of(settings, environment).values)
     metrics = Metrics()
     sight = RunObserver((metrics, Traces(), RunLines()))
     with open_log(settings.server.log, redactor):
         async with open_app(loaded, environment, attended=True, watch=sight, node=True) as opened:
+            ring = await _keys_of(opened)
+            token = "" if keys or ring.keys() or tells_users() else secrets.token_urlsafe(32)
+            written = (*keys, token) if token else keys
+            auth = Auth(written, ring, settings.server.host, SameUser(os.getuid()))
+            origins = Origins(settings.server.origins, settings.server.host, needs_key=auth.needs_key)
             made = _Parts(opened, loaded, metrics, sight)
             resume = settings.session.after_crash == "resume"
             stale = settings.session.stale_after
             if count := await made.services.lifecycle.take_up(resume=resume, stale_after=stale):
                 log.info("runs that had no end and were looked at: %d", count)
-            await made.services.lifecycle.join(node_name(settings), __version__, settings.node.max_runs)
+            await made.join(ring)
             sweeping = asyncio.create_task(
                 keep_going("the sweep", made.sweep, SWEEP_EVERY, asyncio.sleep), name="sweep"
             )
             looking = asyncio.create_task(LoopWatch(metrics).run(), name="loop watch")
+            settling = asyncio.create_task(
+                keep_going("settling", made.settle, SETTLE_EVERY, asyncio.sleep), name="settling"
+            )
             try:
                 yield made.service(auth, origins, token, again)
             finally:
-                sweeping.cancel()
-                looking.cancel()
-                await asyncio.wait({sweeping, looking})
+                others = {sweeping, looking, settling}
+                for task in others:
+                    task.cancel()
+                await asyncio.wait(others)
                 await made.silence.settled()
                 await made.services.lifecycle.leave_all(0.0, STOPPED)
                 await made.services.lifecycle.depart()
+
+
+async def _keys_of(opened: App) -> KeyFile | KeyRing:
+    """The keys of this server, read once."""
+    file = KeyFile(Path(opened.settings.folder))
+    if opened.nodes is None:
+        return file
+    ring = KeyRing(file, opened.nodes.keys, time.monotonic)
+    await ring.refresh()
+    return ring
 
 
 def node_name(settings: Settings) -> str:
@@ -157,7 +174,7 @@ class _Parts:
             trouble=trouble,
             silent=self.silence.tell,
         )
-        self._slots = Slots(server.max_runs, server.max_runs_per_owner)
+        self._slots = Slots(server.max_runs, server.max_runs_per_owner, server.max_money_per_day)
         self.services = services_of(opened, self._slots)
         self.waste = WasteService(opened.journal, runs, self.services.stores.spending)
         names = tuple(route.name for route in runs.policy.routes)
@@ -179,6 +196,29 @@ class _Parts:
             tools={name: facts.effect for name, facts in opened.runs.policy.tools.items()},
         )
 
+    async def join(self, keys: KeyFile | KeyRing) -> None:
+        """Be one of the nodes, if there may be several: with every look around they tell each other what they
+        have learned and what runs cost."""
+        settings, nodes, models = self._loaded.settings, self._opened.nodes, self._opened.models
+        if nodes is not None and isinstance(keys, KeyRing):
+            books = [*books_of(models.health, models.now), self._opened.runs.windows, keys]
+            gossip = NodeGossip(nodes.gossip, books)
+            await gossip.exchange()
+            nodes.with_each_look(gossip.exchange)
+            nodes.with_each_look(keys.look)
+            nodes.with_each_look(self._tell_costs)
+        await self.services.lifecycle.join(node_name(settings), __version__, settings.node.max_runs)
+
+    async def _tell_costs(self) -> None:
+        self._slots.tell_costs()
+
+    async def settle(self) -> None:
+        """Find out what runs cost whose node died with their end."""
+        try:
+            await self.services.lifecycle.settle_abandoned(self.services.quotas)
+        except StorageError as error:
+            log.debug("what runs of dead nodes cost is found out later: %s", error)
+
     def reload(self, again: Callable[[], Loaded], rates: Rates) -> None:
         """Take what can be taken of other settings, all of it or nothing, and say what was done."""
         try:
@@ -190,7 +230,7 @@ class _Parts:
             log.error("the settings stay as they were: %s", error)
             return
         server = settings.server
-        self._slots.allow(server.max_runs, server.max_runs_per_owner)
+        self._slots.allow(server.max_runs, server.max_runs_per_owner, server.max_money_per_day)
         rates.allow(server.requests_per_minute)
         self._idempotency_hours = server.idempotency_hours
         self._retention = retention_of(settings, self._opened.journal, self._opened.kept)
@@ -205,7 +245,7 @@ class _Parts:
         self, auth: Auth, origins: Origins, token: str, again: Callable[[], Loaded] | None
     ) -> Service:
         server = self._settings
-        rates = Rates(server.requests_per_minute, time.monotonic)
+        rates = self._rates()
         app = Server(
             self._rows,
             auth=auth,
@@ -229,6 +269,12 @@ class _Parts:
             token=token,
             reload=None if again is None else lambda: self.reload(again, rates),
         )
+
+    def _rates(self) -> Rates:
+        per_minute, nodes = self._settings.requests_per_minute, self._opened.nodes
+        if nodes is None:
+            return Rates(per_minute, time.monotonic)
+        return SharedRates(per_minute, time.monotonic, nodes.quotas)
 
     def _sockets(self, rates: Rates) -> dict[str, SocketHandler]:
         if not self._settings.websocket:

@@ -345,7 +345,7 @@ class AgentSettings(Struct, frozen=True):
 
 RELOADED = frozenset(
     "turn recovery context tools.approval tools.answer_seconds server.max_runs server.max_runs_per_owner "
-    "server.requests_per_minute server.idempotency_hours session.keep_deltas_days "
+    "server.requests_per_minute server.max_money_per_day server.idempotency_hours session.keep_deltas_days "
     "session.keep_relays_hours".split()
 )
 """What a running server takes from its file again when it gets SIGHUP: tables, and single keys. Everything

@@ -5,10 +5,12 @@ import asyncio
 import pytest
 from support.http.memory_server import memory_server
 
-from turnbuckle.errors import LimitReached
+from turnbuckle.errors import BudgetSpent, LimitReached
+from turnbuckle.journal.port import StorageFailed
+from turnbuckle.journal.quotas import MemoryQuotas
 from turnbuckle.server.http.problems import problem_of
 from turnbuckle.server.settings import ServerSettings
-from turnbuckle.service.limits import Rates, Slots
+from turnbuckle.service.limits import Rates, RequestsLeft, SharedRates, Slots
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.vocab.ids import RunId
 
@@ -130,3 +132,101 @@ def test_rates_run_on_the_time_that_they_are_given():
         return refusal(rates.check, "ann").status
 
     assert clock.run(main, quiet=0.0) == 429
+
+
+class Away(MemoryQuotas):
+    """A store that does not answer."""
+
+    asked = 0
+
+    async def take(self, owner, per_minute, wanted, back=0):
+        self.asked += 1
+        raise StorageFailed("the database is away")
+
+    async def admit(self, owner, run, most, money):
+        raise StorageFailed("the database is away")
+
+
+@pytest.mark.requirement("K7", "F9")
+@pytest.mark.parametrize("per_minute", [1, 30, 600])
+def test_a_burst_at_three_nodes_gets_a_minute_and_no_more(per_minute):
+    async def main():
+        quotas = MemoryQuotas(lambda: 1000.0)
+        nodes = [SharedRates(per_minute, lambda: 1000.0, quotas) for _ in range(3)]
+        asked = [nodes[number % 3].count("ann") for number in range(per_minute * 3)]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        return sum(isinstance(one, RequestsLeft) for one in found)
+
+    granted = asyncio.run(main())
+    ahead = max(per_minute // 60, 1)
+    assert per_minute - 2 * (ahead - 1) <= granted <= per_minute
+
+
+@pytest.mark.requirement("K7")
+def test_a_node_takes_requests_ahead_and_what_it_does_not_use_comes_back():
+    async def main():
+        now, quotas = [1000.0], MemoryQuotas(lambda: now[0])
+        one, two = (SharedRates(600, lambda: now[0], quotas) for _ in range(2))
+        first = await one.count("ann")
+        others = await two.count("ann")
+        now[0] += 1.0  # what was taken ahead is too old, and goes back
+        again = await one.count("ann")
+        return first, others, again
+
+    first, others, again = asyncio.run(main())
+    assert (first.remaining, others.remaining) == (599, 589)  # ten that the other one has taken
+    # Of the twenty a second has filled ten, and nine came back; one more is used.
+    assert again.remaining == 598
+    assert first.limit == 600
+
+
+@pytest.mark.requirement("K7")
+def test_while_the_store_is_away_each_server_counts_by_itself():
+    async def main():
+        now, quotas = [1000.0], Away(lambda: 1000.0)
+        rates = SharedRates(2, lambda: now[0], quotas)
+        left = [await rates.count("ann") for _ in range(2)]
+        with pytest.raises(LimitReached):
+            await rates.count("ann")
+        asked = quotas.asked
+        now[0] += 5.0
+        with pytest.raises(LimitReached):
+            await rates.count("ann")
+        slots = Slots(9, 1, 5.0)
+        slots.share(quotas, lambda: 0.0, tuple)
+        await slots.admit("ann", RunId("1"))
+        with pytest.raises(LimitReached):
+            await slots.admit("ann", RunId("2"))
+        return [one.remaining for one in left], asked, quotas.asked, len(slots)
+
+    assert asyncio.run(main()) == ([1, 0], 1, 2, 1)
+
+
+@pytest.mark.requirement("K7")
+def test_a_budget_counts_what_runs_under_way_have_cost_until_now():
+    costs = {RunId("1"): 3.0}
+
+    async def main():
+        quotas = MemoryQuotas(lambda: 90_000.0)
+        slots = Slots(9, 9, 5.0)
+        slots.share(quotas, lambda: 90_000.0, lambda: [*costs.items()])
+        await slots.admit("ann", RunId("1"))
+        await slots.admit("ann", RunId("2"))
+        costs[RunId("1")] = 5.0
+        with pytest.raises(BudgetSpent) as caught:
+            await slots.admit("ann", RunId("3"))
+        with pytest.raises(BudgetSpent):
+            await slots.afford("ann", RunId("3"))
+        await slots.afford("ann", RunId("2"))  # it has begun
+        await slots.admit("bob", RunId("4"))
+        slots.release(RunId("1"), ended=True, cost=5.0)
+        with pytest.raises(BudgetSpent):
+            await slots.admit("ann", RunId("3"))
+        slots.allow(9, 9, 6.0)
+        await slots.admit("ann", RunId("3"))
+        return problem_of(caught.value), len(slots)
+
+    problem, taken = asyncio.run(main())
+    assert (problem.status, problem.code, problem.should_retry, taken) == (429, "budget_spent", False, 3)
+    assert problem.retry_after == 86_400.0 * 2 - 90_000.0
+    assert "$5.00" in problem.message

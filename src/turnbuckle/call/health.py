@@ -185,6 +185,31 @@ class HealthBook:
     def pace(self, route: RouteName) -> RoutePace:
         return self._paces.setdefault(route, RoutePace())
 
+    @property
+    def routes(self) -> frozenset[RouteName]:
+        """Those of which something is known."""
+        return frozenset((*self._health, *self._cap_fields, *self._paces))
+
+    @property
+    def models(self) -> frozenset[tuple[RouteName, str]]:
+        """The same for models on routes."""
+        return frozenset((*self._streaming, *self._endings))
+
+    def learn(self, route: RouteName, health: RouteHealth, cap_field: CapField | None) -> None:
+        """Somebody else knows better how a route is."""
+        self._health[route] = health
+        if cap_field is not None:
+            self._cap_fields[route] = cap_field
+
+    def model(self, route: RouteName, model: str) -> tuple[RouteHealth, Endings]:
+        """Whether a model streams, and how its replies end."""
+        return self._streaming_of(route, model), self._endings.get((route, model), Endings())
+
+    def learn_model(self, route: RouteName, model: str, streaming: RouteHealth, endings: Endings) -> None:
+        """The same of a model."""
+        self._streaming[route, model] = streaming
+        self._endings[route, model] = endings
+
     def cap_field(self, route: RouteName) -> CapField | None:
         """How this route wants the output cap called, once it has refused the other name."""
         return self._cap_fields.get(route)

@@ -114,6 +114,9 @@ class RoutePace:
         self._reading: list[float] = []
         self.late = 0
         """How often in a row the first event did not come in time."""
+        self._new = PaceSeen()  # since it was last told
+        self._forgot: set[Learnable] = set()
+        self._late_told = 0
 
     @property
     def reading(self) -> float | None:
@@ -125,17 +128,20 @@ class RoutePace:
         overhead."""
         self.late = 0
         if prompt_size >= self.TELLING:
-            self._reading.append(seconds * 1000 / prompt_size)
-            del self._reading[: -self.KEPT]
+            for known in (self._reading, self._new.reading):
+                known.append(seconds * 1000 / prompt_size)
+                del known[: -self.KEPT]
 
     def note(self, what: Learnable, seconds: float, limit: Limit) -> None:
         """A finished attempt waited so long at most, under this limit."""
-        shares = self._shares[what]
-        shares.append(seconds / limit.default)
-        del shares[: -self.KEPT]
+        for shares in (self._shares[what], self._new.shares.setdefault(what, [])):
+            shares.append(seconds / limit.default)
+            del shares[: -self.KEPT]
 
     def forget(self, what: Learnable) -> None:
         self._shares[what].clear()
+        self._new.shares.pop(what, None)
+        self._forgot.add(what)
 
     def scale(self, what: Learnable) -> float | None:
         """By what to multiply the default; None while too little is known."""
@@ -143,6 +149,42 @@ class RoutePace:
         if len(shares) < self.ENOUGH:
             return None
         return min(max(self.FACTOR * max(shares), self.LEAST), self.MOST)
+
+    @property
+    def is_news(self) -> bool:
+        """Whether something was seen, or forgotten, since it was last told."""
+        new = self._new
+        return bool(new.shares or new.reading or self._forgot or self.late != self._late_told)
+
+    def seen(self) -> "PaceSeen":
+        """What is known, to be told to others. `told` says that they know it."""
+        return PaceSeen(
+            {what: list(known) for what, known in self._shares.items()}, [*self._reading], self.late
+        )
+
+    def told(self) -> None:
+        self._new, self._late_told = PaceSeen(), self.late
+        self._forgot.clear()
+
+    def hear(self, theirs: "PaceSeen") -> None:
+        """What others know takes the place of what is known here. What was seen here since it was last told
+        comes behind it, and what was forgotten here stays forgotten."""
+        for what in self._shares:
+            known = [] if what in self._forgot else theirs.shares.get(what, [])
+            self._shares[what] = [*known, *self._new.shares.get(what, [])][-self.KEPT :]
+        self._reading = [*theirs.reading, *self._new.reading][-self.KEPT :]
+        if self.late == self._late_told:
+            self.late = theirs.late
+        self._late_told = theirs.late
+
+
+class PaceSeen(Struct):
+    """What was seen of a route: shares of the default limits, seconds for 1,000 characters of a prompt, and
+    how often in a row the first event was late."""
+
+    shares: dict[Learnable, list[float]] = {}
+    reading: list[float] = []
+    late: int = 0
 
 
 def limits_for(

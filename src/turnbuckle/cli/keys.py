@@ -9,9 +9,11 @@ from cyclopts import App, Parameter
 from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR
+from turnbuckle.cli.stored_keys import all_keys, create_key, revoke_key
 from turnbuckle.cli.table import echo_table
 from turnbuckle.errors import ConfigError
-from turnbuckle.server.keys import OWNER, Key, KeyFile
+from turnbuckle.journal.keys import Key
+from turnbuckle.server.keys import OWNER
 from turnbuckle.trust import require_data
 
 app = App(name="keys", help="Who may use the server: create, list and revoke keys.")
@@ -36,7 +38,9 @@ def create(name: str, /, *, owner: str = OWNER, config: Path | None = None, as_j
         As JSON, for programs.
     """
     try:
-        key, token = _file(config, writes=True).create(name, owner, time.time())
+        loaded = load_for(config)
+        require_data(loaded)
+        key, token = create_key(loaded, name, owner)
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
     if as_json:
@@ -59,7 +63,7 @@ def list_keys(*, config: Path | None = None, as_json: Json = False) -> int:
         As JSON, for programs.
     """
     try:
-        keys = _file(config).keys()
+        keys = all_keys(load_for(config))
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
     if as_json:
@@ -78,7 +82,8 @@ def list_keys(*, config: Path | None = None, as_json: Json = False) -> int:
 
 @app.command
 def revoke(key: str, /, *, config: Path | None = None) -> int:
-    """Make a key worthless, at once, also for whoever uses it now and comes back.
+    """Make a key worthless, at once, also for whoever uses it now and comes back. Servers on a database know
+    it within half a second.
 
     Parameters
     ----------
@@ -88,8 +93,8 @@ def revoke(key: str, /, *, config: Path | None = None) -> int:
         The settings; turnbuckle.toml in this folder if left out.
     """
     try:
-        file = _file(config)
-        gone = file.revoke(_id_of(file.keys(), key), time.time())
+        loaded = load_for(config)
+        gone = revoke_key(loaded, _id_of(all_keys(loaded), key))
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
     echo(f"{gone.id}, {gone.name}, is revoked", err=True)
@@ -104,13 +109,6 @@ def _id_of(keys: tuple[Key, ...], text: str) -> str:
     if len(fits) > 1:
         raise ConfigError(f"{text} is the name of {len(fits)} keys: say which by its id, {', '.join(fits)}")
     return fits[0] if fits else text
-
-
-def _file(config: Path | None, *, writes: bool = False) -> KeyFile:
-    loaded = load_for(config)
-    if writes:
-        require_data(loaded)
-    return KeyFile(Path(loaded.settings.folder))
 
 
 def _row(key: Key) -> dict[str, object]:

@@ -14,7 +14,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from turnbuckle.journal.gossip import Gossip
+from turnbuckle.journal.keys import StoredKeys
 from turnbuckle.journal.port import StreamRow
+from turnbuckle.journal.quotas import Quotas
 
 Perform = Callable[[bytes], Awaitable[bytes]]
 """Does what another node asks for, and gives the answer. Must not raise."""
@@ -53,6 +56,25 @@ class NodeTimeout(Exception):
 
 class Nodes(Protocol):
     """The nodes of one journal, as one of them sees them."""
+
+    @property
+    def quotas(self) -> Quotas:
+        """What owners have used, at all of them."""
+        ...
+
+    @property
+    def gossip(self) -> Gossip:
+        """What they tell each other."""
+        ...
+
+    @property
+    def keys(self) -> StoredKeys:
+        """The API keys that are good at all of them."""
+        ...
+
+    def with_each_look(self, call: Callable[[], Awaitable[None]]) -> None:
+        """Do this, too, whenever this node looks around. It may raise StorageError."""
+        ...
 
     async def join(
         self,

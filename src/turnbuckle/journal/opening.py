@@ -12,6 +12,7 @@ from typing import Protocol
 
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.address import is_database, read_address
+from turnbuckle.journal.keys import StoredKeys
 from turnbuckle.journal.moving import Moved, RawReading, RawWriting, move
 from turnbuckle.journal.nodes import NodeRow, Nodes
 from turnbuckle.journal.port import Journal, Reader
@@ -86,6 +87,16 @@ async def nodes_at(place: str) -> Sequence[NodeRow] | None:
     with _database(place):
         from turnbuckle.journal.postgres.nodes import list_nodes
     return await list_nodes(place)
+
+
+async def keys_at(place: str, *, makes: bool = False) -> StoredKeys | None:
+    """The API keys of a journal that several nodes may serve, to be closed; None if it is in a folder, or has
+    no place for keys yet and none is to be made. Raises ConfigError and StorageError."""
+    if not is_database(place):
+        return None
+    with _database(place):
+        from turnbuckle.journal.postgres.keys import open_postgres_keys
+    return await open_postgres_keys(place, makes=makes)
 
 
 async def check_journal_at(place: str) -> JournalReport | None:

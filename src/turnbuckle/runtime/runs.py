@@ -17,14 +17,14 @@ provider saw it: nothing that was sent is edited later. It stores only what is n
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from turnbuckle.errors import ClaimLost, RunHeld, RunUnknown
+from turnbuckle.errors import BudgetSpent, ClaimLost, RunHeld, RunUnknown
 from turnbuckle.journal.port import (
     Claim,
     Closed,
@@ -90,7 +90,7 @@ READING = Policy((RouteFacts(RouteName(""), "openai_chat", ""),))
 """Enough of a policy to read what happened. What comes next cannot be asked with it."""
 MOST_FAILURES = 3
 """How often a run is taken up again after an error that nobody expected."""
-HOPELESS = (Damaged, FormatUnknown, TooLarge, msgspec.DecodeError)
+HOPELESS = (Damaged, FormatUnknown, TooLarge, msgspec.DecodeError, BudgetSpent)
 """What is the same the next time."""
 MISTAKE = "something went wrong in the server, again and again; its log tells more"
 NO_ROOM = "another node has room for it"
@@ -146,6 +146,10 @@ class RunRules(Struct, frozen=True):
     allowed: ConsentBook = field(default_factory=ConsentBook)
 
 
+async def _freely(owner: str, run: RunId) -> None:
+    """Nothing speaks against it."""
+
+
 class Runs:
     """All runs of one journal."""
 
@@ -177,6 +181,8 @@ class Runs:
         self.windows = windows if windows is not None else WindowBook(journal)
         self._watch = watch
         self._live: dict[RunId, Running] = {}
+        self.may_begin: Callable[[str, RunId], Awaitable[None]] = _freely
+        """Raises what speaks against it that this owner begins this run."""
 
     @property
     def policy(self) -> Policy:
@@ -191,9 +197,10 @@ class Runs:
         """Begin a run. It is stored when this returns; if it is not to be driven here, it is left for others.
         Raises RunHeld if somebody begins the same one, or has begun it before."""
         session = new.session or SessionId(self.environment.new_name("s"))
+        run = new.run or self.environment.new_run()
+        await self.may_begin(new.user, run)
         new = await self._based(new, session)
         base = await self._told(new, session)
-        run = new.run or self.environment.new_run()
         claim = await self._claim(run)
         row = IndexUpdate(
             kind=KIND, parent=session, title=new.title, status=RUNNING, user=new.user, words=new.words

@@ -5,6 +5,7 @@ from datetime import tzinfo
 from msgspec import DecodeError, Struct
 from msgspec.structs import replace
 
+from turnbuckle.errors import BudgetSpent
 from turnbuckle.journal.port import Damaged, FormatUnknown, JournalError, TooLarge
 from turnbuckle.session.facts import BegunAnew, Busy, SessionFact
 from turnbuckle.session.reset import ResetRule, Surface, reason
@@ -101,6 +102,8 @@ def refusal(error: Exception) -> str:
         case Damaged() | FormatUnknown() | DecodeError():
             what = "what was said before in this conversation cannot be read"
             return f"{what}: {error}; {_ANEW}, and turnbuckle doctor tells what is damaged"
+        case BudgetSpent():
+            return str(error)
         case JournalError():
             return f"the journal does not take it: {error}"
         case _:

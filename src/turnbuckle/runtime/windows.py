@@ -1,11 +1,13 @@
 """How large the windows of models are: as the settings say, as a provider said when it refused a request,
-or as the kept price table knows. What a provider said is stored, so that it need not refuse again."""
+or as the kept price table knows. What a provider said is stored, so that it need not refuse again, and told
+to other nodes."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from turnbuckle.journal.port import IndexUpdate, Journal, JournalError, StreamQuery
+from turnbuckle.runtime.gossip import News
 from turnbuckle.turn.policy import RouteFacts
 
 KIND = "window"
@@ -13,6 +15,7 @@ KIND = "window"
 WORTH_LOOKING = 4_000
 """Tokens from which on the table is asked: it takes a moment to load, and smaller requests fit anybody."""
 _MOST_LEARNED = 1_000
+_MOST_UNTOLD = 100
 
 log = logging.getLogger("turnbuckle.run")
 
@@ -21,6 +24,8 @@ class WindowBook:
     """The windows of routes and models. Without a journal it forgets with its process; without `look_up`
     there is no table."""
 
+    prefix = f"{KIND}:"
+
     def __init__(
         self, journal: Journal | None = None, look_up: Callable[[str], int | None] | None = None
     ) -> None:
@@ -28,6 +33,7 @@ class WindowBook:
         self._look_up = look_up
         self._learned: dict[str, int] | None = None if journal is not None else {}
         self._table: dict[str, int | None] = {}
+        self._untold: dict[str, int] = {}
 
     async def of(self, route: RouteFacts, used: int = WORTH_LOOKING) -> int | None:
         """The window of a route, for a request of so many tokens; None if nobody knows. What its provider
@@ -46,13 +52,27 @@ class WindowBook:
         learned, name = await self._said(), _name(route)
         if learned.get(name) == window or (name not in learned and len(learned) >= _MOST_LEARNED):
             return
-        learned[name] = window
+        learned[name] = self._untold[name] = window
+        while len(self._untold) > _MOST_UNTOLD:  # there may be nobody to tell
+            del self._untold[next(iter(self._untold))]
         if self._journal is None:
             return
         try:
             await self._journal.note(name, IndexUpdate(kind=KIND, title=str(window)))
         except JournalError as error:
             log.warning("how large the window of %s is cannot be stored: %s", route.name, error)
+
+    def hear(self, name: str, data: bytes, age: float) -> None:
+        """Another node has learned it. What nobody has asked for here yet is read from the journal then."""
+        if self._learned is not None and name not in self._untold and data.isdigit():
+            self._learned[name] = int(data)
+
+    def news(self) -> Iterator[News]:
+        for name, window in self._untold.items():
+            yield News(name, str(window).encode())
+
+    def told(self, name: str) -> None:
+        self._untold.pop(name, None)
 
     async def _said(self) -> dict[str, int]:
         if self._learned is None:

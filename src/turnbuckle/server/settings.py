@@ -90,6 +90,16 @@ class ServerSettings(Struct, frozen=True):
     max_runs_per_owner: Annotated[
         int, Meta(ge=1, description="Maximum runs of one owner at the same time.")
     ] = 200
+    max_money_per_day: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description=(
+                "US dollars that the runs of one owner may cost on one day, by UTC. Once they have, no new "
+                "run begins; those under way go on. Calls of unknown price are not counted. 0 = no limit."
+            ),
+        ),
+    ] = 0.0
     idempotency_hours: Annotated[
         float, Meta(gt=0, description="Remember an `Idempotency-Key` for this many hours.")
     ] = 24.0

@@ -13,6 +13,7 @@ from msgspec import Struct
 from turnbuckle.errors import RunHeld, SessionBusy, TurnbuckleError
 from turnbuckle.journal.nodes import NodeState
 from turnbuckle.journal.port import JournalError, StreamQuery, StreamRow
+from turnbuckle.journal.quotas import Quotas
 from turnbuckle.runtime.held_session import ACTIVE
 from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.running import Running
@@ -179,6 +180,11 @@ class Lifecycle:
             await asyncio.wait([self._looking])
         if self._stores.desk is not None:
             await self._stores.desk.nodes.leave()
+
+    async def settle_abandoned(self, quotas: Quotas) -> None:
+        """Runs that have ended, whose node died before it could say what they cost."""
+        for run in await quotas.abandoned():
+            await quotas.settle(run, await self._stores.spending.stored(run))
 
     def began(self, running: Running) -> None:
         """One more is driven here."""

@@ -136,7 +136,7 @@ class RunService(RunReading):
         assert new.run is not None
         if said is not None and new.session is not None:
             return await self._say(new, new.session, said, commands)
-        self.watch.slots.acquire(new.user, new.run)
+        await self.watch.slots.admit(new.user, new.run)
         drives = not self.is_full()
         try:
             running = await self._runs.begin(new, drives=drives)
@@ -164,7 +164,7 @@ class RunService(RunReading):
             return RunHandle(run, session, new.origin, self._stores.environment.wall())
         slots, worker = self.watch.slots, self._manager.of(session)
         if worker is None or worker.rests:
-            slots.acquire(new.user, new.run)
+            await slots.admit(new.user, new.run)
         gives_away = worker is None and self.is_full()
 
         async def say(worker: SessionWorker) -> Accepted:

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from turnbuckle.journal.nodes import Nodes
 from turnbuckle.journal.port import Journal
+from turnbuckle.journal.quotas import MemoryQuotas, Quotas
 from turnbuckle.runtime.idempotency import IdempotencyStore
 from turnbuckle.runtime.runs import Runs
 from turnbuckle.runtime.session_manager import SessionManager
@@ -31,6 +32,7 @@ class Services(Struct, frozen=True):
     stores: Stores
     changes: ChangeService
     rules: RuleService
+    quotas: Quotas
 
 
 def make_services(
@@ -48,6 +50,13 @@ def make_services(
     manager = SessionManager(journal, runs, rules, began=watch.began)
     idempotency = IdempotencyStore(journal, runs.environment)
     spending = SpendingService(journal, runs)
+    quotas: Quotas = MemoryQuotas(runs.environment.wall, spending.of_today) if nodes is None else nodes.quotas
+    watch.slots.share(
+        quotas,
+        runs.environment.wall,
+        lambda: [(running.run, running.turn.tally.spent.cost) for running in runs.all_live],
+    )
+    runs.may_begin = watch.slots.afford
 
     def is_here(stream: str) -> bool:
         return runs.live(RunId(stream)) is not None or manager.of(SessionId(stream)) is not None
@@ -58,6 +67,6 @@ def make_services(
     if desk is not None:
         desk.serve(service, sessions)
     changes = ChangeService(stores, service, files)
-    return Services(
-        service, sessions, Lifecycle(stores, service), stores, changes, RuleService(runs.rules.allowed)
-    )
+    rules_service = RuleService(runs.rules.allowed)
+    lifecycle = Lifecycle(stores, service)
+    return Services(service, sessions, lifecycle, stores, changes, rules_service, quotas)

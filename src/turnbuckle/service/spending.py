@@ -93,6 +93,21 @@ class SpendingService:
         """What all runs of this owner have used that began at this moment or later."""
         return await self._sum(self._rows(StreamQuery(kind=RUN, user=of(owner), order="newest"), at))
 
+    async def of_today(self, owner: str) -> float:
+        """What the runs of an owner have cost that began today and have ended, as far as that is known."""
+        wanted = StreamQuery(kind=RUN, user=owner, order="newest")
+        total = 0.0
+        async for row in self._rows(wanted, _midnight(self._runs.environment.wall())):
+            if self._runs.live(RunId(row.name)) is None:
+                spent = await self.of_run(row)
+                total += 0.0 if spent is None else spent.cost or 0.0
+        return total
+
+    async def stored(self, run: str) -> float | None:
+        """What a run that has ended has cost; None if nobody knows."""
+        spent = await self._stored(run)
+        return None if spent is None else spent.cost
+
     async def by_day(self, owner: Owner, days: int) -> list[DaySpending]:
         """What was used on each of the last days, the newest first. Days without any run are left out."""
         sums: dict[str, Spending] = {}

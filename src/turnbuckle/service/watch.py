@@ -47,7 +47,8 @@ class RunWatch:
             watcher.began(running)
 
         def over(error: BaseException | None) -> None:
-            self.slots.release(running.run)
+            turn = running.turn
+            self.slots.release(running.run, ended=turn.outcome is not None, cost=turn.tally.spent.cost)
             if error is not None:
                 log.error("the run %s was let go of: %s", running.run, error)
             for watcher in self._watchers:

@@ -1,7 +1,6 @@
 """`turnbuckle clients`: the lines by which other programs find this server, printed or written."""
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -17,9 +16,10 @@ from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
 from turnbuckle.cli.first_screen import reachable
 from turnbuckle.cli.remote import Remote, ServerRefused
 from turnbuckle.cli.replaced_file import replace_file
+from turnbuckle.cli.stored_keys import all_keys, create_key
 from turnbuckle.config import REHEARSAL, Loaded, route_name
 from turnbuckle.errors import ConfigError
-from turnbuckle.server.keys import OWNER, KeyFile
+from turnbuckle.server.keys import OWNER
 from turnbuckle.service.catalog import AGENT, Catalog
 from turnbuckle.trust import require_data
 from turnbuckle.vocab.ids import RouteName
@@ -154,16 +154,15 @@ def _address(loaded: Loaded, given: str | None) -> str:
 
 def _key(loaded: Loaded, server: str | None) -> str:
     """A server without keys takes any. Which ones another server has, nobody here knows."""
-    has_keys = loaded.settings.server.api_keys or KeyFile(Path(loaded.settings.folder)).keys()
+    has_keys = loaded.settings.server.api_keys or all_keys(loaded)
     return NO_KEY if has_keys or server is not None else ANY_KEY
 
 
 def _new_key(loaded: Loaded, recipe: Recipe) -> str:
     require_data(loaded)
-    file = KeyFile(Path(loaded.settings.folder))
-    if not (file.keys() or loaded.settings.server.api_keys):
+    if not (all_keys(loaded) or loaded.settings.server.api_keys):
         _say("this is the first key: from now on the server takes no request without one")
-    _, token = file.create(recipe.name, OWNER, time.time())
+    _, token = create_key(loaded, recipe.name, OWNER)
     return token
 
 

@@ -34,6 +34,7 @@ from turnbuckle.cli.doctor.setup import (
 from turnbuckle.cli.doctor.store import cause_of, check_store
 from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
+from turnbuckle.cli.stored_keys import all_keys
 from turnbuckle.config import DEFAULT, Loaded
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.address import is_database, shown
@@ -45,7 +46,6 @@ from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, listed
 from turnbuckle.server.http.origins import is_loopback
-from turnbuckle.server.keys import KeyFile
 from turnbuckle.tools.background import BackgroundProcess
 from turnbuckle.trust import is_trusted, refusal, risks_in
 from turnbuckle.turn.labels import shortened
@@ -156,7 +156,7 @@ def _setup(loaded: Loaded, *, online: bool) -> tuple[Finding, ...]:
         *(run_loop(check_objects(settings.objects, environment)) if is_trusted(loaded) else ()),
         *routes,
         *(run_loop(check_online(good, settings)) if online else ()),
-        *check_server(settings, environment),
+        *check_server(loaded, environment),
         *check_secrets(loaded),
     )
 
@@ -210,7 +210,7 @@ def _disk(loaded: Loaded, report: JournalReport | None) -> DiskUse:
 def _keys(loaded: Loaded) -> Keys | str:
     """Or why they cannot be read."""
     try:
-        keys = KeyFile(Path(loaded.settings.folder)).keys()
+        keys = all_keys(loaded)
     except ConfigError as error:
         return str(error)
     revoked = sum(key.revoked is not None for key in keys)

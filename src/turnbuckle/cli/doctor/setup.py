@@ -27,10 +27,10 @@ from turnbuckle.cli.doctor.finding import Finding
 from turnbuckle.cli.init.search import models_of
 from turnbuckle.cli.init.trial import findings, try_route
 from turnbuckle.cli.listener import PortStatus, listener_at, serves
+from turnbuckle.cli.stored_keys import all_keys
 from turnbuckle.config import Loaded, api_keys_of, load, rehearses, route_name
 from turnbuckle.errors import ConfigError
 from turnbuckle.server.http.origins import Origins, is_loopback
-from turnbuckle.server.keys import KeyFile
 from turnbuckle.settings import RouteSettings, Settings
 from turnbuckle.tools.mcp.server import ServerState
 from turnbuckle.tools.mcp.settings import McpSettings
@@ -272,13 +272,13 @@ def _is_bare(written: str) -> bool:
     return bool(written) and not written.startswith("env:")
 
 
-def check_server(settings: Settings, environment: Mapping[str, str]) -> Iterator[Finding]:
+def check_server(loaded: Loaded, environment: Mapping[str, str]) -> Iterator[Finding]:
     """Where the server would listen, who may use it, and whether the port is free."""
-    server = settings.server
+    settings, server = loaded.settings, loaded.settings.server
     keys: tuple[str, ...] = ()
     try:
         keys = api_keys_of(settings, environment)
-        made = KeyFile(Path(settings.folder)).keys()
+        made = all_keys(loaded)
         Origins(server.origins, server.host, needs_key=bool(keys or made))
     except ConfigError as error:
         yield Finding(

@@ -50,7 +50,7 @@ class PostgresJournal(HoldingReader):
         super().__init__(address, clocks, secrets.randbits(62) | 1 << 61)
         self._claiming: set[str] = set()
         self._calling = DatabaseLink(address, relaxed=True)
-        self.nodes = PostgresNodes(self._calling, self._node, self._channel, clocks.grace)
+        self.nodes = PostgresNodes(self._calling, self._node, self._channel, clocks.grace, clocks.wall)
 
     # Writing
 

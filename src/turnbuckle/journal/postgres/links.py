@@ -46,6 +46,11 @@ Connection = Any
 T = TypeVar("T")
 
 
+def channel_of(address: Address) -> str:
+    """On which the processes of a journal call each other."""
+    return f"turnbuckle_{address.schema}"
+
+
 class DatabaseLink:
     """One connection. `relaxed` commits do not wait for the disk."""
 

@@ -11,14 +11,17 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from turnbuckle.journal.address import read_address
 from turnbuckle.journal.nodes import NodeRow, NodeState, NodeTimeout, Perform, Unheld
 from turnbuckle.journal.port import Closed, JournalError, StorageError, StreamRow
 from turnbuckle.journal.postgres import rows
+from turnbuckle.journal.postgres.gossip import MEMO, PostgresGossip
+from turnbuckle.journal.postgres.keys import PostgresKeys
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink
 from turnbuckle.journal.postgres.listener import CALLS
+from turnbuckle.journal.postgres.quotas import PostgresQuotas
 from turnbuckle.journal.postgres.schema import version_of
 
 GRACE = 3.0
@@ -101,15 +104,26 @@ _TIDY_NODES = f"DELETE FROM node WHERE number NOT IN {_living('$1')}"
 class PostgresNodes:
     """This process as one of the nodes. `number` is the one that it is known by."""
 
-    def __init__(self, link: DatabaseLink, number: int, channel: str, grace: float) -> None:
+    def __init__(
+        self,
+        link: DatabaseLink,
+        number: int,
+        channel: str,
+        grace: float,
+        wall: Callable[[], float | None] = lambda: None,
+    ) -> None:
         self._link = link
         self._number = number
         self._channel = channel + CALLS
         self._grace = grace
+        self._due = asyncio.Event()
+        self.quotas = PostgresQuotas(link, number, grace, wall, self._look_at_once)
+        self.gossip = PostgresGossip(link, number, self._channel)
+        self.keys = PostgresKeys(link, channel)
+        self._with_each_look: list[Callable[[], Awaitable[None]]] = [self.quotas.flush]
         self._asked: dict[int, asyncio.Future[bytes]] = {}
         self._early: dict[int, bytes] = {}
         self._doing: set[asyncio.Task[None]] = set()
-        self._due = asyncio.Event()
         self._calls = False
         self._is_open = True
         self._task: asyncio.Task[None] | None = None
@@ -120,8 +134,14 @@ class PostgresNodes:
 
     def called(self, payload: str) -> None:
         """Another node calls somebody: this one, or all for work."""
-        if payload in (_WORK, str(self._number)):
+        if payload in (_WORK, MEMO, str(self._number)):
             self._due.set()
+
+    def _look_at_once(self) -> None:
+        self._due.set()
+
+    def with_each_look(self, call: Callable[[], Awaitable[None]]) -> None:
+        self._with_each_look.append(call)
 
     async def join(
         self,
@@ -145,6 +165,7 @@ class PostgresNodes:
             self._task.cancel()
             await asyncio.wait([self._task])
         with contextlib.suppress(JournalError):  # it is missed with the next look of the others
+            await self.quotas.flush()
             async with self._link.use() as connection:
                 await connection.execute("DELETE FROM node WHERE number = $1", self._number)
                 await connection.execute("SELECT pg_notify($1, $2)", self._channel, _WORK)
@@ -227,6 +248,7 @@ class PostgresNodes:
             self._lag = max(now - before - LOOK, 0.0)
             try:
                 await self._look()
+                await self._share()
                 if now - told >= _TELL_EVERY:
                     told = now
                     await self._tell()
@@ -252,6 +274,15 @@ class PostgresNodes:
             task = asyncio.create_task(self._do(int(number), bytes(data)), name=f"question of {asker}")
             self._doing.add(task)
             task.add_done_callback(self._doing.discard)
+
+    async def _share(self) -> None:
+        for call in self._with_each_look:
+            try:
+                await call()
+            except Closed:
+                raise
+            except StorageError as error:
+                log.debug("what nodes know together is behind: %s", error)
 
     async def _collect(self, connection: Connection) -> None:
         for number, answer in await connection.fetch(_ANSWERS, self._number):
@@ -290,6 +321,8 @@ class PostgresNodes:
         async with self._link.use() as connection:
             await connection.execute(_TIDY_QUESTIONS)
             await connection.execute(_TIDY_NODES, self._grace)
+        await self.quotas.tidy()
+        await self.gossip.tidy()
 
 
 async def list_nodes(place: str) -> Sequence[NodeRow]:

@@ -28,7 +28,14 @@ from turnbuckle.journal.port import (
 from turnbuckle.journal.postgres import rows, search
 from turnbuckle.journal.postgres.group_reads import GroupReads, clamped
 from turnbuckle.journal.postgres.hints import GONE, read_hint
-from turnbuckle.journal.postgres.links import Connection, DatabaseLink, check_server, patiently, writer_of
+from turnbuckle.journal.postgres.links import (
+    Connection,
+    DatabaseLink,
+    channel_of,
+    check_server,
+    patiently,
+    writer_of,
+)
 from turnbuckle.journal.postgres.listener import Listener
 from turnbuckle.journal.postgres.nodes import GRACE
 from turnbuckle.journal.postgres.schema import version_of
@@ -66,7 +73,7 @@ class PostgresReader:
         self._waiters = Waiters()
         self._reading, self._searching = DatabaseLink(address), DatabaseLink(address)
         self._group = GroupReads(self._ask)
-        self._channel = f"turnbuckle_{address.schema}"
+        self._channel = channel_of(address)
         self.listener = Listener(address, node, self._channel, self._heard, self._waiters.wake_all)
 
     async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:

@@ -17,7 +17,7 @@ from turnbuckle.journal.address import Address
 from turnbuckle.journal.port import FormatUnknown
 from turnbuckle.journal.postgres.links import LOCK_MILLISECONDS
 
-FORMAT = 2
+FORMAT = 3
 _PATIENCE = 600.0  # for somebody else who brings a large database up to date
 _TEXT = "text COLLATE \"C\" NOT NULL DEFAULT ''"
 
@@ -89,7 +89,74 @@ CREATE FUNCTION living(grace float8) RETURNS TABLE(node bigint) LANGUAGE sql VOL
     AND pg_catalog.pg_postmaster_start_time() > clock_timestamp() - grace * interval '1 second' $$"""
 BY_NODES = SchemaStep((QUESTIONS, NODES, LIVING), oldest=1)
 """What nodes say to each other. A program that knows nothing of it goes on, as the only one that writes."""
-STEPS: Mapping[int, SchemaStep] = {0: FIRST, 1: BY_NODES}
+QUOTA = """
+CREATE TABLE quota(
+    owner text COLLATE "C" PRIMARY KEY, full_at float8 NOT NULL DEFAULT 0, day int NOT NULL DEFAULT 0,
+    cost float8 NOT NULL DEFAULT 0) WITH (fillfactor = 70)"""
+SLOT = """
+CREATE TABLE slot(
+    run text COLLATE "C" PRIMARY KEY, owner text COLLATE "C" NOT NULL, node bigint NOT NULL, day int NOT NULL,
+    cost float8 NOT NULL DEFAULT 0)"""
+TAKE = """
+CREATE FUNCTION take_requests(whose text, per_minute int, wanted int, back int, slack float8, moment float8)
+RETURNS TABLE(granted int, full_in float8) LANGUAGE plpgsql AS $$
+DECLARE each float8 := 60.0 / per_minute; at float8; filled float8;
+BEGIN
+    INSERT INTO quota(owner) VALUES(whose) ON CONFLICT DO NOTHING;
+    SELECT q.full_at INTO filled FROM quota q WHERE q.owner = whose FOR UPDATE;
+    at := coalesce(moment, extract(epoch FROM clock_timestamp()));
+    filled := greatest(filled - back * each, at);
+    granted := least(wanted, greatest(floor((60.0 + each * slack - (filled - at)) / each)::int, 0));
+    filled := filled + granted * each;
+    UPDATE quota q SET full_at = filled WHERE q.owner = whose;
+    full_in := filled - at;
+    RETURN NEXT;
+END $$"""
+USED = """
+CREATE FUNCTION quota_used(whose text, but text, today int, grace float8)
+RETURNS TABLE(runs int, spent float8) LANGUAGE sql VOLATILE AS $$
+    SELECT (SELECT count(*)::int FROM slot s LEFT JOIN stream t ON t.name = s.run
+        WHERE s.owner = whose AND s.run <> but AND coalesce(t.status, '') IN ('', 'running')
+        AND s.node IN (SELECT l.node FROM living(grace) l)),
+    coalesce((SELECT sum(s.cost) FROM slot s WHERE s.owner = whose AND s.run <> but AND s.day = today), 0)
+    + coalesce((SELECT q.cost FROM quota q WHERE q.owner = whose AND q.day = today), 0) $$"""
+ADMIT = """
+CREATE FUNCTION admit_run(
+    whose text, which text, here bigint, most bigint, money float8, today int, grace float8, waits bool)
+RETURNS TABLE(verdict text, runs int, spent float8) LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO quota(owner) VALUES(whose) ON CONFLICT DO NOTHING;
+    PERFORM FROM quota q WHERE q.owner = whose FOR UPDATE; -- one beginning of an owner at a time
+    IF waits AND EXISTS(SELECT FROM slot s JOIN stream t ON t.name = s.run
+        WHERE s.owner = whose AND s.run <> which AND t.status NOT IN ('', 'running')
+        AND s.node IN (SELECT l.node FROM living(grace) l)) THEN
+        verdict := 'unsettled'; -- it has ended, and what it cost is told in a moment
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    SELECT u.runs, u.spent INTO runs, spent FROM quota_used(whose, which, today, grace) u;
+    verdict := CASE WHEN runs >= most THEN 'too_many_runs'
+        WHEN money > 0 AND spent >= money THEN 'budget_spent' ELSE 'admitted' END;
+    IF verdict = 'admitted' THEN
+        INSERT INTO slot(run, owner, node, day) VALUES(which, whose, here, today)
+        ON CONFLICT (run) DO UPDATE SET node = excluded.node;
+    END IF;
+    RETURN NEXT;
+END $$"""
+MEMO = """
+CREATE TABLE memo(
+    name text COLLATE "C" PRIMARY KEY, version bigint NOT NULL, node bigint NOT NULL, at float8 NOT NULL,
+    data bytea NOT NULL) WITH (fillfactor = 70)"""
+API_KEYS = """
+CREATE TABLE api_key(
+    id text COLLATE "C" PRIMARY KEY, name text NOT NULL, owner text NOT NULL, hash text NOT NULL,
+    created float8 NOT NULL, revoked float8)"""
+BY_ALL_NODES = SchemaStep(
+    (QUOTA, SLOT, "CREATE INDEX slot_owner ON slot(owner)", TAKE, USED, ADMIT, MEMO, API_KEYS), oldest=1
+)
+"""What nodes know together: quotas of owners, what was learned of routes, keys. A program that knows nothing
+of it goes on, with limits of its own."""
+STEPS: Mapping[int, SchemaStep] = {0: FIRST, 1: BY_NODES, 2: BY_ALL_NODES}
 """From each version to the next."""
 
 

@@ -40,7 +40,7 @@ from turnbuckle.server.http.problems import (
 from turnbuckle.server.http.sockets import SocketServer
 from turnbuckle.server.streaming.heartbeat import Send
 from turnbuckle.server.streaming.run_streamer import STREAM_HEADERS, RunStreamer
-from turnbuckle.service.limits import Rates
+from turnbuckle.service.limits import Rates, RequestsLeft
 from turnbuckle.service.owners import Caller
 
 Scope = MutableMapping[str, Any]
@@ -114,6 +114,11 @@ class Server:
         finally:
             self._active.discard(request)
 
+    @property
+    def needs_key(self) -> bool:
+        """Whether a request without a key is refused."""
+        return self._auth.needs_key
+
     def drop_revoked(self) -> None:
         """Hang up on every client whose key was revoked since it asked."""
         keyed = self.sockets is not None and self.sockets.has_keyed()
@@ -184,7 +189,7 @@ class Server:
         endpoint = request.endpoint = match.endpoint
         if not endpoint.open:
             request.caller = self._auth.caller(head.headers, *request.ends)
-            self._rates.check(request.caller.owner)
+            request.left = await self._rates.count(request.caller.owner)
         if head.method in _WITH_BODY and (endpoint.doc.needs_body or not is_empty(head.headers)):
             check_type(head.headers, endpoint.doc.body_type)
         body = Body(request.receive, head.headers, self.max_body, self._bodies, request.caller.owner)
@@ -221,7 +226,9 @@ class _Request:
     """One request on its way through the server, which finds out `page`, `endpoint` and `caller`, in this
     order. It knows nothing of the server."""
 
-    __slots__ = ("caller", "endpoint", "ends", "head", "line", "messages_id", "page", "receive", "send")
+    __slots__ = (
+        *("caller", "endpoint", "ends", "head", "left", "line", "messages_id", "page", "receive", "send"),
+    )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.head = RequestHead(
@@ -251,6 +258,8 @@ class _Request:
         self.caller = NOBODY
         self.endpoint: Endpoint | None = None
         self.page: Headers = ()
+        self.left: RequestsLeft | None = None
+        """Of the owner's requests, if they are counted."""
 
     def close(self) -> None:
         if isinstance(self.line, AsgiClient):
@@ -277,10 +286,21 @@ class _Request:
 
     def common_headers(self, more: Headers) -> list[tuple[bytes, bytes]]:
         """The headers of every answer, and those of this one."""
-        named = (("x-request-id", self.head.id), *more, *self.page)
+        named = (("x-request-id", self.head.id), *more, *self.page, *rate_headers(self.left))
         if self.messages_id and not any(name == _MESSAGES_ID for name, _ in more):
             named += ((_MESSAGES_ID, self.head.id),)
         return [*_ALWAYS, *((name.lower().encode("latin-1"), header_value(value)) for name, value in named)]
+
+
+def rate_headers(left: RequestsLeft | None) -> Headers:
+    """What is left of the owner's minute, in the headers that clients of OpenAI know."""
+    if left is None:
+        return ()
+    return (
+        ("x-ratelimit-limit-requests", str(left.limit)),
+        ("x-ratelimit-remaining-requests", str(left.remaining)),
+        ("x-ratelimit-reset-requests", f"{left.full_in:.3f}s"),
+    )
 
 
 def header_value(text: str) -> bytes:

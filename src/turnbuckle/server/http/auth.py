@@ -18,7 +18,7 @@ from turnbuckle.errors import ConfigError
 from turnbuckle.server.http.exchange import Problem
 from turnbuckle.server.http.neighbours import Address, SameUser
 from turnbuckle.server.http.origins import is_loopback
-from turnbuckle.server.keys import OWNER, KeyFile, hash_of
+from turnbuckle.server.keys import OWNER, KnownKeys, hash_of
 from turnbuckle.service.owners import LOCAL, Caller
 
 log = logging.getLogger("turnbuckle.server")
@@ -43,7 +43,7 @@ class Auth:
     def __init__(
         self,
         written: Iterable[str],
-        file: KeyFile,
+        file: KnownKeys,
         host: str,
         neighbours: SameUser | None = None,
         now: Callable[[], float] = time.monotonic,

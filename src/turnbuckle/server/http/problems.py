@@ -45,6 +45,7 @@ STATUSES: dict[type[errors.TurnbuckleError], Row] = {
     errors.CursorGone: (400, "events_not_kept", None),
     errors.RateLimited: (429, "rate_limit_exceeded", True),
     errors.TooManyRuns: (429, "too_many_runs", True),
+    errors.BudgetSpent: (429, "budget_spent", False),
     errors.Stopping: (503, "stopping", True),
 }
 """Every error of the service: the status, the code for programs, and whether a client should simply try the

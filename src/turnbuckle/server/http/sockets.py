@@ -161,7 +161,7 @@ class SocketServer:
         if (await receive())["type"] != "websocket.connect":
             return 499
         try:
-            handler, caller = self._admitted(head, ends)
+            handler, caller = await self._admitted(head, ends)
         except (Problem, TurnbuckleError) as error:
             answer = written(
                 error if isinstance(error, Problem) else problem_of(error) or unexpected(head.id)
@@ -174,7 +174,7 @@ class SocketServer:
         await self._talk(socket, handler)
         return 101
 
-    def _admitted(
+    async def _admitted(
         self, head: RequestHead, ends: tuple[Address | None, Address | None]
     ) -> tuple[SocketHandler, Caller]:
         self._origins.check(head.headers, to_page=False)
@@ -182,7 +182,7 @@ class SocketServer:
         if handler is None:
             raise Problem(404, f"there is no WebSocket at {head.path[:200]}")
         caller = self._auth.caller(head.headers, *ends)
-        self._rates.check(caller.owner)
+        await self._rates.count(caller.owner)
         return handler, caller
 
     async def _talk(self, socket: WebSocket, handler: SocketHandler) -> None:

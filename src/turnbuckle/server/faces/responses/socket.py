@@ -90,7 +90,7 @@ class ResponsesSocket:
     async def _answered(self, socket: WebSocket, turns: "SocketTurns", text: str) -> Answer | None:
         """Answer one message; gives what went wrong instead."""
         try:
-            self._rates.check(socket.caller.owner)
+            await self._rates.count(socket.caller.owner)
             event = await read_event(text)
             if event.get("type") == FOLLOW:
                 return await self._follow(socket, event)

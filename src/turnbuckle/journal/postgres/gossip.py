@@ -1,0 +1,65 @@
+"""What nodes tell each other, in a table: a row for each name, and a call on the nodes' channel as a hint.
+
+Every look asks for what changed since the last one. A commit may be seen later than its time says, so each
+look goes back some seconds, and what is known already is left out by its version. Now and then all is read.
+"""
+
+from turnbuckle.journal.gossip import Memo
+from turnbuckle.journal.postgres.links import DatabaseLink
+
+MEMO = "memo"
+"""What is called to the others when there is something to hear."""
+_BACK = 5.0  # seconds; no transaction of ours is open for so long
+_ALL_EVERY = 240  # looks
+_KEPT = 86_400.0
+_NOW = "extract(epoch FROM clock_timestamp())::float8"
+_TELL = f"""
+WITH told AS (
+    INSERT INTO memo(name, version, node, at, data) SELECT $1, 1, $2, {_NOW}, $3
+    WHERE NOT EXISTS(SELECT FROM memo WHERE name = $1) ON CONFLICT (name) DO NOTHING RETURNING version),
+again AS (
+    UPDATE memo SET version = version + 1, node = $2, at = {_NOW}, data = $3
+    WHERE name = $1 AND version = $4 RETURNING version),
+changed AS (SELECT version FROM told UNION ALL SELECT version FROM again)
+SELECT version, CASE WHEN $6 THEN pg_notify($5, $7)::text END FROM changed"""
+_HEARD = f"SELECT name, version, data, {_NOW} - at, {_NOW} FROM memo WHERE at > $1"
+_TIDY = f"DELETE FROM memo WHERE at < {_NOW} - {_KEPT}"
+
+
+class PostgresGossip:
+    """As the node of this number hears it."""
+
+    def __init__(self, link: DatabaseLink, number: int, channel: str) -> None:
+        self._link = link
+        self._number = number
+        self._channel = channel
+        self._known: dict[str, int] = {}
+        self._until = 0.0
+        self._looks = 0
+
+    async def heard(self) -> list[Memo]:
+        since = self._until - _BACK if self._looks % _ALL_EVERY else 0.0
+        async with self._link.use() as connection:
+            rows = await connection.fetch(_HEARD, since)
+        self._looks += 1
+        new = []
+        for name, version, data, age, now in rows:
+            self._until = max(self._until, now - age)
+            if self._known.get(name) != version:
+                self._known[name] = version
+                new.append(Memo(name, version, bytes(data), max(age, 0.0)))
+        return new
+
+    async def tell(self, name: str, data: bytes, after: int, *, urgent: bool = False) -> int:
+        given = (name, self._number, data, after, self._channel, urgent, MEMO)
+        async with self._link.use() as connection:
+            row = await connection.fetchrow(_TELL, *given)
+        if row is None:
+            return 0
+        self._known[name] = int(row[0])
+        return self._known[name]
+
+    async def tidy(self) -> None:
+        """Forget what nobody has told again for a day."""
+        async with self._link.use() as connection:
+            await connection.execute(_TIDY)

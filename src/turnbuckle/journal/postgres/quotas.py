@@ -1,0 +1,194 @@
+"""The quotas of owners in the database, for all nodes together.
+
+A beginning is one exchange: a function of the database locks the row of the owner, counts, and gives the
+slot, so two nodes never give the last one twice. What is only told (slots that are held, costs, slots that
+are given back) is gathered, and goes out with the node's next look; a slot whose run has ended does not
+count any more, told or not. The commits are relaxed: a database that crashes may forget the last half second.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from turnbuckle.journal.postgres.links import Connection, DatabaseLink, again
+from turnbuckle.journal.quotas import DAY, Admission, QuotaUse, TakenRequests
+
+_SLACK = 0.5  # of a request: sums of fractions are never exact
+_UNSETTLED = "unsettled"
+_TRIES, _MOMENT = 20, 0.05
+"""How often, and after how many seconds, it is asked again what a run that has just ended has cost."""
+_DAY = "coalesce({}::int, floor(extract(epoch FROM clock_timestamp()) / 86400)::int)"
+_TAKE = "SELECT * FROM take_requests($1, $2, $3, $4, $5, $6)"
+_ADMIT = f"SELECT * FROM admit_run($1, $2, $3, $4, $5, {_DAY.format('$6')}, $7, $8)"
+_USE = f"SELECT * FROM quota_used($1, '', {_DAY.format('$2')}, $3)"
+_HOLD = f"""
+INSERT INTO slot(run, owner, node, day)
+SELECT run, owner, $3, {_DAY.format("$4")}
+FROM unnest($1::text[], $2::text[]) AS given(run, owner) ORDER BY run
+ON CONFLICT (run) DO UPDATE SET node = excluded.node"""
+_SPEND = """
+UPDATE slot s SET cost = given.cost FROM unnest($1::text[], $2::float8[]) AS given(run, cost)
+WHERE s.run = given.run AND s.node = $3"""
+_PARK = "UPDATE slot SET node = 0 WHERE run = ANY($1::text[]) AND node = $2 AND cost > 0"
+_GONE = f"""
+WITH gone AS (DELETE FROM slot WHERE run = ANY($1::text[]) AND node = $2 RETURNING *),
+sums AS (
+    SELECT owner, day, sum(cost) AS cost FROM gone
+    WHERE day = {_DAY.format("$3")} AND cost > 0 GROUP BY owner, day ORDER BY owner)
+INSERT INTO quota(owner, day, cost) SELECT owner, day, cost FROM sums ON CONFLICT (owner) DO UPDATE
+SET day = excluded.day,
+    cost = excluded.cost + CASE WHEN quota.day = excluded.day THEN quota.cost ELSE 0 END
+WHERE quota.day <= excluded.day"""
+_ABANDONED = """
+SELECT s.run FROM slot s LEFT JOIN stream t ON t.name = s.run
+WHERE coalesce(t.status, 'gone') NOT IN ('', 'running')
+AND s.node <> $3 AND s.node NOT IN (SELECT node FROM living($1)) ORDER BY s.run LIMIT $2"""
+_FORGET_OWNERS = f"""
+DELETE FROM quota q WHERE q.day < {_DAY.format("$1")} AND q.full_at < extract(epoch FROM clock_timestamp())
+AND NOT EXISTS(SELECT FROM slot s WHERE s.owner = q.owner)"""
+
+
+class _Told:
+    """What is to be told of one run."""
+
+    __slots__ = ("cost", "ended", "holder", "released")
+
+    def __init__(self) -> None:
+        self.holder = ""
+        self.cost: float | None = None
+        self.released = False
+        self.ended = False
+
+
+class PostgresQuotas:
+    """The quotas, as the node of this number sees them. `wall` says which day it is, if it is not the
+    database that does; `due` asks for a look at once."""
+
+    def __init__(
+        self,
+        link: DatabaseLink,
+        number: int,
+        grace: float,
+        wall: Callable[[], float | None],
+        due: Callable[[], None],
+    ) -> None:
+        self._link = link
+        self._number = number
+        self._grace = grace
+        self._wall = wall
+        self._due = due
+        self._told: dict[str, _Told] = {}
+        self._flushing = asyncio.Lock()
+
+    async def take(self, owner: str, per_minute: int, wanted: int, back: int = 0) -> TakenRequests:
+        async with self._link.use() as connection:
+            row = await connection.fetchrow(_TAKE, owner, per_minute, wanted, back, _SLACK, self._wall())
+        return TakenRequests(*row)
+
+    async def admit(self, owner: str, run: str, most: int, money: float) -> Admission:
+        given = (owner, run, self._number, most, money, self._today(), self._grace)
+
+        async def ask(waits: bool) -> Admission | None:
+            async with self._link.use() as connection:
+                row = await connection.fetchrow(_ADMIT, *given, waits)
+            return None if row[0] == _UNSETTLED else Admission(*row)
+
+        if money:
+            await self.flush()
+            for _ in range(_TRIES):
+                if (admission := await again(lambda: ask(True))) is not None:
+                    return admission
+                await asyncio.sleep(_MOMENT)
+        admission = await again(lambda: ask(False))
+        assert admission is not None
+        return admission
+
+    def hold(self, owner: str, run: str) -> None:
+        told = self._told.setdefault(run, _Told())
+        told.holder, told.released, told.ended = owner, False, False
+
+    def spend(self, run: str, cost: float) -> None:
+        self._told.setdefault(run, _Told()).cost = cost
+
+    def release(self, run: str, *, ended: bool) -> None:
+        told = self._told.setdefault(run, _Told())
+        told.released, told.ended = True, ended
+        if told.cost:
+            self._due()  # others may wait for it
+
+    async def use(self, owner: str) -> QuotaUse:
+        await self.flush()
+        async with self._link.use() as connection:
+            row = await connection.fetchrow(_USE, owner, self._today(), self._grace)
+        return QuotaUse(*row)
+
+    async def abandoned(self, limit: int = 100) -> list[str]:
+        async with self._link.use() as connection:
+            found = await connection.fetch(_ABANDONED, self._grace, limit, self._number)
+        return [row[0] for row in found]
+
+    async def settle(self, run: str, cost: float | None) -> None:
+        async def change() -> None:
+            async with self._link.use() as connection, connection.transaction():
+                held = await connection.fetchval("SELECT node FROM slot WHERE run = $1 FOR UPDATE", run)
+                if held is not None:
+                    if cost is not None:
+                        await connection.execute(_SPEND, [run], [cost], held)
+                    await connection.execute(_GONE, [run], held, self._today())
+
+        await again(change)
+
+    async def flush(self) -> None:
+        """Tell what is to be told. Raises StorageError, and keeps it."""
+        async with self._flushing:
+            told, self._told = self._told, {}
+            if not told:
+                return
+
+            async def change() -> None:
+                async with self._link.use() as connection, connection.transaction():
+                    await self._write(connection, told)
+
+            try:
+                await again(change)
+            except BaseException:
+                self._told = _later(told, self._told)
+                raise
+
+    async def tidy(self) -> None:
+        """Forget owners who have used nothing today."""
+        async with self._link.use() as connection:
+            await connection.execute(_FORGET_OWNERS, self._today())
+
+    async def _write(self, connection: Connection, told: dict[str, _Told]) -> None:
+        held = [(run, one.holder) for run, one in told.items() if one.holder]
+        costs = [(run, one.cost) for run, one in told.items() if one.cost is not None]
+        left = [run for run, one in told.items() if one.released and not one.ended]
+        gone = [run for run, one in told.items() if one.released]
+        if held:
+            await connection.execute(
+                _HOLD, [run for run, _ in held], [owner for _, owner in held], self._number, self._today()
+            )
+        if costs:
+            runs, sums = [run for run, _ in costs], [cost for _, cost in costs]
+            await connection.execute(_SPEND, runs, sums, self._number)
+        if left:
+            await connection.execute(_PARK, left, self._number)
+        if gone:
+            await connection.execute(_GONE, gone, self._number, self._today())
+
+    def _today(self) -> int | None:
+        """None: the database knows."""
+        wall = self._wall()
+        return None if wall is None else int(wall // DAY)
+
+
+def _later(first: dict[str, _Told], then: dict[str, _Told]) -> dict[str, _Told]:
+    """Both, where what was told later counts."""
+    for run, one in then.items():
+        known = first.setdefault(run, one)
+        if known is not one:
+            known.holder = one.holder or known.holder
+            known.cost = known.cost if one.cost is None else one.cost
+            known.released = one.released or (known.released and not one.holder)
+            known.ended = one.ended or (known.ended and known.released)
+    return first
