@@ -131,7 +131,7 @@ class SharedRates(Rates):
             async with asyncio.timeout(PATIENCE):
                 taken = await self._quotas.take(owner, self._per_minute, each, back)
         except (StorageError, TimeoutError) as error:
-            log.warning("requests are counted by this server alone for now: %s", error or "no answer")
+            log.warning("requests are counted by this server alone: %s", error or "no answer")
             self._away_until = self._now() + _AWAY
             return self.check(owner)
         now = self._now()
@@ -236,7 +236,7 @@ class Slots:
             async with asyncio.timeout(PATIENCE):
                 admission = await self._quotas.admit(owner, run, self._per_owner, self._money)
         except (StorageError, TimeoutError) as error:
-            log.warning("runs are counted by this server alone for now: %s", error or "no answer")
+            log.warning("runs are counted by this server alone: %s", error or "no answer")
             self._quotas.hold(owner, run)
             return
         except asyncio.CancelledError:

@@ -47,7 +47,7 @@ DELETE FROM quota q WHERE q.day < {_DAY.format("$1")} AND q.full_at < extract(ep
 AND NOT EXISTS(SELECT FROM slot s WHERE s.owner = q.owner)"""
 
 
-class _Told:
+class _SlotNews:
     """What is to be told of one run."""
 
     __slots__ = ("cost", "ended", "holder", "released")
@@ -76,7 +76,7 @@ class PostgresQuotas:
         self._grace = grace
         self._wall = wall
         self._due = due
-        self._told: dict[str, _Told] = {}
+        self._told: dict[str, _SlotNews] = {}
         self._flushing = asyncio.Lock()
 
     async def take(self, owner: str, per_minute: int, wanted: int, back: int = 0) -> TakenRequests:
@@ -103,14 +103,14 @@ class PostgresQuotas:
         return admission
 
     def hold(self, owner: str, run: str) -> None:
-        told = self._told.setdefault(run, _Told())
+        told = self._told.setdefault(run, _SlotNews())
         told.holder, told.released, told.ended = owner, False, False
 
     def spend(self, run: str, cost: float) -> None:
-        self._told.setdefault(run, _Told()).cost = cost
+        self._told.setdefault(run, _SlotNews()).cost = cost
 
     def release(self, run: str, *, ended: bool) -> None:
-        told = self._told.setdefault(run, _Told())
+        told = self._told.setdefault(run, _SlotNews())
         told.released, told.ended = True, ended
         if told.cost:
             self._due()  # others may wait for it
@@ -159,7 +159,7 @@ class PostgresQuotas:
         async with self._link.use() as connection:
             await connection.execute(_FORGET_OWNERS, self._today())
 
-    async def _write(self, connection: Connection, told: dict[str, _Told]) -> None:
+    async def _write(self, connection: Connection, told: dict[str, _SlotNews]) -> None:
         held = [(run, one.holder) for run, one in told.items() if one.holder]
         costs = [(run, one.cost) for run, one in told.items() if one.cost is not None]
         left = [run for run, one in told.items() if one.released and not one.ended]
@@ -182,7 +182,7 @@ class PostgresQuotas:
         return None if wall is None else int(wall // DAY)
 
 
-def _later(first: dict[str, _Told], then: dict[str, _Told]) -> dict[str, _Told]:
+def _later(first: dict[str, _SlotNews], then: dict[str, _SlotNews]) -> dict[str, _SlotNews]:
     """Both, where what was told later counts."""
     for run, one in then.items():
         known = first.setdefault(run, one)
