@@ -28,7 +28,10 @@ async def new_run(
     message: MessageAccepted,
     user: str,
 ) -> NewRun:
-    """The run that a message begins. If the conversation starts over, model and user are told so by it."""
+    """The run that a message begins. If the conversation starts over, model and user are told so by it.
+    Raises BudgetSpent if its owner may not begin any."""
+    if rules.may_begin is not None:
+        await rules.may_begin(user, message.run)
     last = await last_run(journal, session, state)
     base = last or (SESSION if state.inherits else RunId(""))
     before = None if last is None else await fold_run(journal, last, runs.policy, session)

@@ -17,7 +17,7 @@ provider saw it: nothing that was sent is edited later. It stores only what is n
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 import msgspec
@@ -146,10 +146,6 @@ class RunRules(Struct, frozen=True):
     allowed: ConsentBook = field(default_factory=ConsentBook)
 
 
-async def _freely(owner: str, run: RunId) -> None:
-    """Nothing speaks against it."""
-
-
 class Runs:
     """All runs of one journal."""
 
@@ -181,8 +177,6 @@ class Runs:
         self.windows = windows if windows is not None else WindowBook(journal)
         self._watch = watch
         self._live: dict[RunId, Running] = {}
-        self.may_begin: Callable[[str, RunId], Awaitable[None]] = _freely
-        """Raises what speaks against it that this owner begins this run."""
 
     @property
     def policy(self) -> Policy:
@@ -197,10 +191,9 @@ class Runs:
         """Begin a run. It is stored when this returns; if it is not to be driven here, it is left for others.
         Raises RunHeld if somebody begins the same one, or has begun it before."""
         session = new.session or SessionId(self.environment.new_name("s"))
-        run = new.run or self.environment.new_run()
-        await self.may_begin(new.user, run)
         new = await self._based(new, session)
         base = await self._told(new, session)
+        run = new.run or self.environment.new_run()
         claim = await self._claim(run)
         row = IndexUpdate(
             kind=KIND, parent=session, title=new.title, status=RUNNING, user=new.user, words=new.words

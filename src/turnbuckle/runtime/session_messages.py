@@ -1,5 +1,6 @@
 """What is said to a session, what comes of it, and the rules by which that goes."""
 
+from collections.abc import Awaitable, Callable
 from datetime import tzinfo
 
 from msgspec import DecodeError, Struct
@@ -119,6 +120,8 @@ class SessionRules(Struct, frozen=True):
     opening: tuple[Message, ...] = ()
     quiet: tuple[Surface, ...] = ()
     """Where users are not told of a fresh start that somebody wanted. The model always is."""
+    may_begin: Callable[[str, RunId], Awaitable[None]] | None = None
+    """Raises BudgetSpent if this owner may not begin this run."""
 
 
 def due_reset(rules: SessionRules, state: SessionState, now: float) -> list[SessionFact]:

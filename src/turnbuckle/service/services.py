@@ -1,6 +1,7 @@
 """The services of one process, put together over its journal."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.journal.nodes import Nodes
 from turnbuckle.journal.port import Journal
@@ -47,6 +48,7 @@ def make_services(
     """Over runs that are made already. Without `slots` there may be any number at once; without `files` there
     is no workspace. `nodes` are the other processes on the journal, if there may be any."""
     watch = RunWatch(Slots(NO_LIMIT, NO_LIMIT) if slots is None else slots)
+    rules = replace(rules, may_begin=watch.slots.afford)
     manager = SessionManager(journal, runs, rules, began=watch.began)
     idempotency = IdempotencyStore(journal, runs.environment)
     spending = SpendingService(journal, runs)
@@ -56,7 +58,6 @@ def make_services(
         runs.environment.wall,
         lambda: [(running.run, running.turn.tally.spent.cost) for running in runs.all_live],
     )
-    runs.may_begin = watch.slots.afford
 
     def is_here(stream: str) -> bool:
         return runs.live(RunId(stream)) is not None or manager.of(SessionId(stream)) is not None

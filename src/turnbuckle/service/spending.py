@@ -105,7 +105,7 @@ class SpendingService:
 
     async def stored(self, run: str) -> float | None:
         """What a run that has ended has cost; None if nobody knows."""
-        spent = await self._stored(run)
+        spent = (await self._stored(run)).spent
         return None if spent is None else spent.cost
 
     async def by_day(self, owner: Owner, days: int) -> list[DaySpending]:
