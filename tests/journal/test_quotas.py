@@ -221,3 +221,15 @@ def test_a_run_may_begin_if_there_is_room_and_money(runs, cost, most, money, ver
 
 def test_a_day_is_one_by_utc():
     assert until_next_day(86_400.0 * 7 + 86_000.0) == pytest.approx(400.0)
+
+
+@pytest.mark.parametrize("bench_of", [memory_bench, nodes_bench])
+def test_a_clock_that_is_set_back_locks_nobody_out(bench_of, tmp_path):
+    async def case(bench):
+        await bench.one.take("ann", 10, 10)
+        bench.pass_time(-3600.0)
+        refused = (await bench.other.take("ann", 10, 1)).granted
+        bench.pass_time(60.0)
+        return refused, (await bench.other.take("ann", 10, 10)).granted
+
+    assert put_through(case, bench_of, tmp_path) == (0, 10)

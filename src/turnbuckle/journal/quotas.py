@@ -135,7 +135,7 @@ class MemoryQuotas:
 
     async def take(self, owner: str, per_minute: int, wanted: int, back: int = 0) -> TakenRequests:
         now, each = self._wall(), MINUTE / per_minute
-        full_at = max(self._full_at.get(owner, now) - back * each, now)
+        full_at = max(min(self._full_at.get(owner, now), now + MINUTE) - back * each, now)
         granted = min(wanted, requests_left(full_at - now, per_minute))
         self._full_at[owner] = full_at + granted * each
         return TakenRequests(granted, full_at + granted * each - now)

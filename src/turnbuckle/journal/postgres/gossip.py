@@ -1,7 +1,8 @@
 """What nodes tell each other, in a table: a row for each name, and a call on the nodes' channel as a hint.
 
 Every look asks for what changed since the last one. A commit may be seen later than its time says, so each
-look goes back some seconds, and what is known already is left out by its version. Now and then all is read.
+look goes back some seconds, also behind a clock that was set back, and what is known already is left out by
+its version. Now and then all is read.
 """
 
 from turnbuckle.journal.gossip import Memo
@@ -22,7 +23,7 @@ again AS (
     WHERE name = $1 AND version = $4 RETURNING version),
 changed AS (SELECT version FROM told UNION ALL SELECT version FROM again)
 SELECT version, CASE WHEN $6 THEN pg_notify($5, $7)::text END FROM changed"""
-_HEARD = f"SELECT name, version, data, {_NOW} - at, {_NOW} FROM memo WHERE at > $1"
+_HEARD = f"SELECT name, version, data, {_NOW} - at, {_NOW} FROM memo WHERE at > least($1::float8, {_NOW} - {_BACK})"
 _TIDY = f"DELETE FROM memo WHERE at < {_NOW} - {_KEPT}"
 
 

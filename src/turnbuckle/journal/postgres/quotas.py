@@ -9,6 +9,7 @@ count any more, told or not. The commits are relaxed: a database that crashes ma
 import asyncio
 from collections.abc import Callable
 
+from turnbuckle.journal.postgres import rows
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink, again
 from turnbuckle.journal.quotas import DAY, Admission, QuotaUse, TakenRequests
 
@@ -18,8 +19,8 @@ _TRIES, _MOMENT = 20, 0.05
 """How often, and after how many seconds, it is asked again what a run that has just ended has cost."""
 _DAY = "coalesce({}::int, floor(extract(epoch FROM clock_timestamp()) / 86400)::int)"
 _TAKE = "SELECT * FROM take_requests($1, $2, $3, $4, $5, $6)"
-_ADMIT = f"SELECT * FROM admit_run($1, $2, $3, $4, $5, {_DAY.format('$6')}, $7, $8)"
-_USE = f"SELECT * FROM quota_used($1, '', {_DAY.format('$2')}, $3)"
+_ADMIT = f"SELECT * FROM admit_run($1, $2, $3, $4, $5, {_DAY.format('$6')}, {rows.grace('$7')}, $8)"
+_USE = f"SELECT * FROM quota_used($1, '', {_DAY.format('$2')}, {rows.grace('$3')})"
 _HOLD = f"""
 INSERT INTO slot(run, owner, node, day)
 SELECT run, owner, $3, {_DAY.format("$4")}
@@ -38,10 +39,10 @@ INSERT INTO quota(owner, day, cost) SELECT owner, day, cost FROM sums ON CONFLIC
 SET day = excluded.day,
     cost = excluded.cost + CASE WHEN quota.day = excluded.day THEN quota.cost ELSE 0 END
 WHERE quota.day <= excluded.day"""
-_ABANDONED = """
+_ABANDONED = f"""
 SELECT s.run FROM slot s LEFT JOIN stream t ON t.name = s.run
 WHERE coalesce(t.status, 'gone') NOT IN ('', 'running')
-AND s.node <> $3 AND s.node NOT IN (SELECT node FROM living($1)) ORDER BY s.run LIMIT $2"""
+AND s.node <> $3 AND s.node NOT IN (SELECT node FROM living({rows.grace("$1")})) ORDER BY s.run LIMIT $2"""
 _FORGET_OWNERS = f"""
 DELETE FROM quota q WHERE q.day < {_DAY.format("$1")} AND q.full_at < extract(epoch FROM clock_timestamp())
 AND NOT EXISTS(SELECT FROM slot s WHERE s.owner = q.owner)"""

@@ -105,7 +105,7 @@ BEGIN
     INSERT INTO quota(owner) VALUES(whose) ON CONFLICT DO NOTHING;
     SELECT q.full_at INTO filled FROM quota q WHERE q.owner = whose FOR UPDATE;
     at := coalesce(moment, extract(epoch FROM clock_timestamp()));
-    filled := greatest(filled - back * each, at);
+    filled := greatest(least(filled, at + 60.0) - back * each, at); -- a clock may have been set back
     granted := least(wanted, greatest(floor((60.0 + each * slack - (filled - at)) / each)::int, 0));
     filled := filled + granted * each;
     UPDATE quota q SET full_at = filled WHERE q.owner = whose;
