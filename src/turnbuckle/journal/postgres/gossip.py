@@ -23,7 +23,9 @@ again AS (
     WHERE name = $1 AND version = $4 RETURNING version),
 changed AS (SELECT version FROM told UNION ALL SELECT version FROM again)
 SELECT version, CASE WHEN $6 THEN pg_notify($5, $7)::text END FROM changed"""
-_HEARD = f"SELECT name, version, data, {_NOW} - at, {_NOW} FROM memo WHERE at > least($1::float8, {_NOW} - {_BACK})"
+_HEARD = f"""
+SELECT name, version, data, {_NOW} - at, {_NOW} FROM memo
+WHERE at > least($1::float8, {_NOW} - {_BACK})"""
 _TIDY = f"DELETE FROM memo WHERE at < {_NOW} - {_KEPT}"
 
 
