@@ -374,7 +374,7 @@ def test_what_holds_is_said_to_the_model_by_the_doctor_and_in_the_first_screen(
     (finding,) = check_sandbox(given)
     assert holds.words == finding.what
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    serve._announce(given, False, "http://127.0.0.1:1")
+    serve._announce(given, lambda: False, False, "http://127.0.0.1:1")
     assert f"Sandbox {holds.words}" in " ".join(capsys.readouterr().out.split())
 
 

@@ -23,7 +23,7 @@ from turnbuckle.config import Loaded
 from turnbuckle.errors import CanNotListen
 from turnbuckle.hosting import open_server
 from turnbuckle.journal.port import InUse
-from turnbuckle.server.http.serving import TOKEN, Service, ShutdownSignal, serve
+from turnbuckle.server.http.serving import TOKEN, ShutdownSignal, serve
 
 EPILOGUE = """Ctrl-C or SIGTERM stops it in good order: nothing new starts, runs get a moment to end, and the others go
 on after the next start. A second one leaves at once, which is as safe as a crash: nothing that was seen is lost.
@@ -74,9 +74,8 @@ async def _serve(loaded: Loaded, *, again: Callable[[], Loaded], open_page: bool
     try:
         async with open_server(loaded, again=again) as service:
             _calm_collector()
-            await serve(
-                service, ShutdownSignal(_leave_at_once), partial(_announce, loaded, service, open_page)
-            )
+            announce = partial(_announce, loaded, lambda: service.app.needs_key, open_page)
+            await serve(service, ShutdownSignal(_leave_at_once), announce)
     except (CanNotListen, InUse) as error:
         if not is_turnbuckle(server.host, server.port):
             return fail(error, FAILED)
@@ -112,16 +111,15 @@ def _calm_collector() -> None:
     gc.set_threshold(20_000, 10, 10)
 
 
-def _announce(loaded: Loaded, service: Service, open_page: bool, address: str) -> None:
+def _announce(loaded: Loaded, needs_key: Callable[[], bool], open_page: bool, address: str) -> None:
     echo(f"Turnbuckle listens on {address}")
     if not sys.stdout.isatty():
         return
     if sys.stderr.isatty():
         logging.getLogger("turnbuckle.server").addFilter(Quieter())
     address, _, token = address.partition(TOKEN)
-    needs_key = service.app.needs_key
     sandbox = sandbox_of(loaded).holds.words
-    echo(*first_screen(address, loaded, needs_key=needs_key, sandbox=sandbox))
+    echo(*first_screen(address, loaded, needs_key=needs_key(), sandbox=sandbox))
     if open_page:
         open_browser(f"{address}{TOKEN}{token}" if token else address)
 
