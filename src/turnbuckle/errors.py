@@ -19,7 +19,7 @@
     │   ├── SessionExists   that name is taken
     │   ├── RunActive       the run has no end yet
     │   ├── RunHeld         another process drives that run at this moment
-    │   ├── RunUnfinished   the run has no end, and nobody drives it; it can be resumed
+    │   ├── RunUnfinished   the run is not finished, and no process drives it; it can be resumed
     │   ├── ApprovalSettled nobody waits for that answer any more
     │   ├── KeyReused       that key was used for another task
     │   └── CursorGone      events behind a cursor were merged since; read the run from its beginning

@@ -219,7 +219,7 @@ def test_a_message_while_something_runs_waits_and_can_be_taken_back(visit, serve
     keep_picture(page, "a-message-that-waits")
     waiting.get_by_role("button", name="Take back").click()
     gone(waiting)
-    shown(last_run(page).get_by_text("it was taken back before its turn came").last)
+    shown(last_run(page).get_by_text("it was withdrawn before its turn came").last)
     first = page.locator("article.run").first
     first.get_by_role("button", name="Allow").click()
     reaches(first, "completed")

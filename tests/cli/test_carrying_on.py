@@ -85,7 +85,7 @@ def test_a_run_is_not_resumed_behind_what_was_said_since(tmp_path: Path) -> None
         assert command(tmp_path, "run", "--continue", "what is it about?").code == 0
         late = command(tmp_path, "runs", "resume", run)
     assert late.code == 2
-    assert "the conversation went on behind" in late.err
+    assert "the conversation went on after" in late.err
 
 
 def test_a_run_that_came_to_its_end_is_not_carried_on(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_a_line_is_a_command_or_a_message(text, meant):
         ("!ls\nand more", ChatMessage("!ls\nand more")),
         ("/share", Command("share")),
         ("/share why is that?", Command("share", "why is that?")),
-        ("!", Wrong("! needs a command of yours behind it: !git status")),
+        ("!", Wrong("! needs a command: !git status")),
     ],
 )
 def test_at_a_terminal_one_line_behind_an_exclamation_mark_is_a_command_of_the_users_own(text, meant):
@@ -72,7 +72,7 @@ def test_at_a_terminal_one_line_behind_an_exclamation_mark_is_a_command_of_the_u
         ("/statsu of it all", "did you mean /status?"),
         ("/deploy", "// at the beginning sends it as it is"),
         ("/zzz to the server", "/help lists the commands"),
-        ("/new york is a city", "/new takes nothing behind it"),
+        ("/new york is a city", "/new takes no arguments"),
         ("/session", "/session NAME"),
         ("/session two words", "has no spaces"),
         ("/steer", "/steer TEXT"),

@@ -104,7 +104,7 @@ def test_a_compaction_can_be_asked_for_looked_at_and_taken_back():
     assert "of 20,000 tokens" in full.text
     assert undone.text.startswith("Undone")
     assert again.messages == before.messages
-    assert more.text == "There is no compaction to take back."
+    assert more.text == "There is no compaction to undo."
     assert goes_on.outcome == "completed"
 
 

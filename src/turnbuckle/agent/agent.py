@@ -59,7 +59,7 @@ class Agent:
 
     Or without any event loop: `with Agent(…) as agent: agent.run_sync("write hello.txt")`.
 
-    `model` is `preset/model`, a route of turnbuckle.toml, or `rehearsal`, the embedded script that needs no
+    `model` is `preset/model`, a route of turnbuckle.toml, or `rehearsal`, a built-in fake model that needs no
     key; several in a list are fallbacks. With `base_url` it is the name of a model at any OpenAI-compatible
     server. Left out, it is what turnbuckle.toml says. `tools` are your own, made with `@tool`; `enable` names
     the families of built-in ones. `workspace` is where file and shell tools act. `data` holds the journal,

@@ -66,7 +66,7 @@ class AgentSessions:
         return _stopped(await self._change(name, "new", by))
 
     async def undo(self, name: str) -> str:
-        """Take back the last message and its answer; what tools did stays done. The run that was taken back,
+        """Undo the last message and its answer; what tools did stays done. The run that was taken back,
         or an empty text. Raises SessionBusy."""
         return (await self._change(name, "undo")).run or ""
 

@@ -120,7 +120,7 @@ class SessionBackend(Protocol):
         ...
 
     async def answer(self, run: str, approval: str, decision: Decision, text: str) -> bool:
-        """False if nobody waits for this answer any more."""
+        """False if this question is no longer open."""
         ...
 
     async def interrupt(self, run: str) -> bool:

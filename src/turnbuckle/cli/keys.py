@@ -82,8 +82,8 @@ def list_keys(*, config: Path | None = None, as_json: Json = False) -> int:
 
 @app.command
 def revoke(key: str, /, *, config: Path | None = None) -> int:
-    """Make a key worthless, at once, also for whoever uses it now and comes back. Servers on a database know
-    it within half a second.
+    """Revoke a key at once, also for clients that use it now. Servers on a database know it within half a
+    second.
 
     Parameters
     ----------

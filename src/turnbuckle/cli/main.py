@@ -50,7 +50,7 @@ app.command("turnbuckle.cli.keys:app", name="keys", help="API keys of the server
 app.command(
     "turnbuckle.cli.doctor.command:app",
     name="doctor",
-    help="Is all well? Set-up, journal, keys, disk, settings.",
+    help="Check everything: set-up, journal, keys, disk, settings.",
 )
 app.command(
     "turnbuckle.cli.move:app",

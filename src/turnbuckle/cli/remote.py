@@ -86,7 +86,7 @@ def _cause(error: Exception) -> str:
         case TimeoutError():
             return f"nothing came for {PATIENCE:.0f} s"
         case aiohttp.ClientConnectorDNSError():
-            return "nobody knows a machine of that name"
+            return "there is no host of that name"
         case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
             return "nothing listens there; `turnbuckle serve` starts a server"
         case _:

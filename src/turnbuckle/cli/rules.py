@@ -62,7 +62,7 @@ def list_rules(*, server: Server = "", key: Key = "", config: Config = None, as_
 
 @app.command
 def remove(rule: str, /, *, server: Server = "", key: Key = "", config: Config = None) -> int:
-    """Take a rule away. The next call that it would have allowed is asked about.
+    """Remove a rule. The next call that it would have allowed asks first.
 
     Parameters
     ----------

@@ -55,13 +55,13 @@ _STORE_PATIENCE = 10.0
 """Seconds for which a command waits for a store that fails. A server waits as long as it takes."""
 Flag = Parameter(negative="", show_default=False)
 
-EPILOGUE = """Ctrl-C stops the run cleanly; a second Ctrl-C leaves at once.
+EPILOGUE = """Ctrl-C interrupts the run and keeps its conversation; a second Ctrl-C leaves at once.
 
-The answer goes to stdout, everything else to stderr. Exit codes: 0 completed, 1 failed, 2 asked wrongly, 3 partial (it
-gave up, and what it has is kept), 4 unfinished, 5 somebody had to agree to a call and there was nobody to ask, 130
+The answer goes to stdout, everything else to stderr. Exit codes: 0 completed, 1 failed, 2 wrong usage, 3 partial (it
+gave up, and what it has is kept), 4 unfinished, 5 a call needed approval and nobody could be asked, 130
 cancelled. `turnbuckle runs resume` goes on after 3 and 4.
 
-Without a configured route the embedded rehearsal model answers; it needs no key and no network."""  # noqa: E501
+Without a configured route `rehearsal` answers, a built-in fake model that needs no key and no network."""  # noqa: E501
 
 app = App(name="run", help_epilogue=EPILOGUE)
 

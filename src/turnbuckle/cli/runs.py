@@ -49,7 +49,7 @@ def list_runs(
     limit
         How many at most.
     after
-        Where the page before ended, as it told on stderr.
+        Where the last page ended, as printed on stderr.
     config
         The settings; turnbuckle.toml in this folder if left out.
     as_json
@@ -191,7 +191,7 @@ async def _resume(loaded: Loaded, text: str, look: Look) -> int:
             return await resumed(opened, run, look)
         newest = await partial_run(opened, SessionId(row.parent))
         if newest is None or newest.name != run:
-            later = f"the conversation went on behind the run {run}"
+            later = f"the conversation went on after the run {run}"
             return fail(
                 f'{later}; turnbuckle run --session {row.parent} "…" says what is still wanted', USAGE_ERROR
             )

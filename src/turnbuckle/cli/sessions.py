@@ -59,9 +59,7 @@ Key = Annotated[
     str,
     Parameter(help="The key for that server; else TURNBUCKLE_KEY in the environment.", show_default=False),
 ]
-After = Annotated[
-    str, Parameter(help="Where the page before ended, as it told on stderr.", show_default=False)
-]
+After = Annotated[str, Parameter(help="Where the last page ended, as printed on stderr.", show_default=False)]
 Owner = Annotated[str, Parameter(help="Only of this owner, as keys name them.", show_default=False)]
 
 
@@ -291,7 +289,7 @@ def undo(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Take back the last message and its answer. What tools did stays done."""
+    """Undo the last message and its answer. What tools did stays done."""
     return _change("undo", session, server, key, config, as_json)
 
 
@@ -307,7 +305,7 @@ def retry(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Say the last message again, as if its answer had not been given, and show what comes.
+    """Retry the last message as if it had not been answered, and show the answer.
 
     Parameters
     ----------
@@ -332,15 +330,14 @@ def compact(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Make what the model is told of a session smaller, and show what came of it. Nothing that was said is
-    lost.
+    """Summarise a session's history for the model, to free its window. Nothing that was said is lost.
 
     Parameters
     ----------
     keep
         What the summary must hold, in your words.
     undo
-        Take the last compaction back instead: the model is told all of it again, as far as it fits.
+        Undo the last compaction instead: the model gets the full history again, as far as it fits.
     """
     if undo:
         return _change("undo_compaction", session, server, key, config, as_json)
@@ -463,7 +460,7 @@ def _done(done: SessionChange, as_json: bool) -> int:
         case "compacting":
             words = f"{done.run} makes it smaller, and GET /v1/runs/{done.run}/events follows it."
         case "compaction_undone":
-            words = "Undone: the model is told all of it again, as far as it fits."
+            words = "Undone: the model gets the full history again, as far as it fits."
         case _:
             words = "There was nothing to do."
     return _say(words, msgspec.to_builtins(DoneView(done.did, done.run, done.refused)), as_json)

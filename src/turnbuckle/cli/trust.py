@@ -23,7 +23,7 @@ from turnbuckle.trust import (
 
 EPILOGUE = """A folder may be somebody else's. A turnbuckle.toml that was found there, and that could run code, send a key
 of yours somewhere or open the server to others, is used once you have accepted it, as it is. When it changes, you are
-asked again. What you name with --config, or `turnbuckle init` wrote, needs no such yes. The same goes for a data folder
+asked again. What you name with --config, or `turnbuckle init` wrote, need not be accepted. The same goes for a data folder
 that came with the folder: what lies in it was said, and begun, by somebody else."""  # noqa: E501
 
 _DATA_QUESTION = "Do you know whose it is, and may its runs go on here?"

@@ -105,7 +105,7 @@ class Stall(Struct, frozen=True):
 
 
 class Comments(Struct, frozen=True):
-    """Signs of life without content every so often: comments, or the protocol's ping."""
+    """Keep-alives without content every so often: comments, or the protocol's ping."""
 
     seconds: Seconds
     every: Annotated[float, Meta(gt=0)] = 10.0

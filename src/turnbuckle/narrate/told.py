@@ -87,7 +87,7 @@ class HeadTold(_Told, frozen=True, tag="head"):
 
 class Text(_Told, frozen=True, tag="text"):
     """Words of the model. All of them in a row are the text of the run's result, with its paragraphs; nothing
-    is said twice and nothing is taken back. The first `gap` characters only part paragraphs."""
+    is repeated and nothing is withdrawn. The first `gap` characters only part paragraphs."""
 
     text: str
     gap: int = 0
@@ -300,7 +300,7 @@ class QuestionAsked(_Told, frozen=True, tag="question_asked"):
 
     This is all that any surface draws of it. `title` is that of the task. `why` says which rule asks.
     `command` is what would run, if it is a command, and `changes` what would be done to files as they are
-    now. `always` are the rules that a yes for good would write, as they stand in settings."""
+    now. `always` are the rules that the answer *always* would write, as they stand in settings."""
 
     run: str
     approval: str

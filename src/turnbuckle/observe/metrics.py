@@ -292,7 +292,7 @@ class Metrics:
         )
         self._freed = self._counter("compaction_tokens_freed_total", "Tokens that compactions left out.")
         self._money = self._counter("money_total", "US dollars spent on model calls whose price is known.")
-        told = "Model calls that cost something that nobody knows: their model has no price."
+        told = "Model calls whose cost is unknown, because their model has no price."
         self._unpriced = self._counter("unpriced_calls_total", told)
 
     def _gauge(self, name: str, told: str, *labels: str) -> Gauge:
@@ -303,7 +303,7 @@ class Metrics:
         self._standing = self._gauge("route_standing", told, "route", "standing")
         told = "By what the usual time limits of a route are multiplied, since its pace is known."
         self._clocks = self._gauge("route_clock_scale", told, "route", "clock")
-        self._queued = self._gauge("queued_messages", "Messages that wait behind a run of their session.")
+        self._queued = self._gauge("queued_messages", "Messages that wait for a run of their session to end.")
         told = "Seconds that the first of them has been waiting."
         self._queued_seconds = self._gauge("queued_seconds", told)
         told = "Bytes: free and total of the data folder's file system, and of the journal."

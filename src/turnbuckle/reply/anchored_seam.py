@@ -76,10 +76,8 @@ _PARTS = re.compile(r"[\n.!?;|]+")
 _PART = 6
 _SEPARATORS = ",;|\n\t"
 _CLOSING = re.compile(r"\n?`{0,3}[ \t\n]*\Z")
-NOTICE_NEW = "The model did not go on where the text broke off; what it says instead stands behind a break"
-NOTICE_DOUBT = (
-    "The text goes on behind a break, and the joint could not be checked: some words may stand twice"
-)
+NOTICE_NEW = "The model did not continue where the text broke off; what it wrote instead follows a break"
+NOTICE_DOUBT = "The text continues after a break that could not be checked: some words may appear twice"
 NOTICE_CALL = "The text broke off and the model went on with a call: its last sentence is not finished"
 NOTICE_PREFACE = "Words of the model about going on were left out"
 

@@ -127,9 +127,9 @@ class Commands:
             case "undo compaction":
                 undone = await worker.undo_compaction(said.run)
                 return CommandReply(
-                    "There is no compaction to take back."
+                    "There is no compaction to undo."
                     if undone is None
-                    else "Undone: the model is told all of it again, as far as it fits."
+                    else "Undone: the model gets the full history again, as far as it fits."
                 )
             case "context":
                 return CommandReply(context_text(await self.context(worker)))

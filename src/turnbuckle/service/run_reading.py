@@ -249,7 +249,7 @@ class RunReading:
                     await self._journal.wait(run, after)
                 continue
             if not await self._is_cared_for(run) and not await self._is_over(run):
-                raise RunUnfinished(f"the run {run} has no end, and nobody drives it")
+                raise RunUnfinished(f"the run {run} is not finished, and no process drives it")
 
     async def _is_cared_for(self, run: RunId) -> bool:
         """Whether it is driven, or its session is at work and will drive it again in a moment."""

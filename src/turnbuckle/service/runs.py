@@ -50,7 +50,7 @@ from turnbuckle.session.facts import Busy
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
 
-WITHDRAWN = "it was taken back before its turn came"
+WITHDRAWN = "it was withdrawn before its turn came"
 STOP_SECONDS = 5.0
 """How long a stop waits for the end that it asked for. Everything under way ends within a second, except a
 store that does not answer."""
@@ -274,13 +274,13 @@ class RunService(RunReading):
             raise InvalidValue(f"this is a {asked.kind}: decision must be {fitting}", "decision")
         always = decision == "allow_always"
         if always and not asked.always:
-            raise InvalidValue("no rule can allow this for good: decision must be allow or deny", "decision")
+            raise InvalidValue("no rule can always allow this: decision must be allow or deny", "decision")
         running = self._runs.live(run)
         given = (approval, _VERDICTS[decision], by, text)
         if running is None or not await running.answer(*given, always=always):
             status = (await self.approval(run, approval)).status
             kept = "kept until its run is taken up again" if status == "pending" else status
-            raise ApprovalSettled(f"nobody waits for this answer any more: it is {kept}")
+            raise ApprovalSettled(f"this question is no longer open: it is {kept}")
         return await self.approval(run, approval)
 
     # Stopping

@@ -205,7 +205,7 @@ class Decided(Struct, frozen=True, tag="decided"):
     """What became of an attempt that did not simply end: the verdict, why, and what is done about it.
 
     `notice` is one quiet line for the user, empty where nothing needs to be said. `tool` is the tool whose
-    call was cut, if any. `gained` counts the characters that are kept for good, `lost` those that cannot be
+    call was cut, if any. `gained` counts the characters that are kept, `lost` those that cannot be
     used."""
 
     at: float
@@ -333,7 +333,7 @@ class ApprovalAsked(Struct, frozen=True, tag="approval_asked", omit_defaults=Tru
     """A person must say yes before this very call may start, or must answer the question that it is. The
     arguments are frozen here: any other call needs a consent of its own. After `expires`, if set, nobody's
     answer counts. `why` says which rule asks. `changes` is what the call would do to files as they are now.
-    `always` are the rules that a yes for good would write."""
+    `always` are the rules that the answer *always* would write."""
 
     at: float
     approval: str

@@ -38,7 +38,7 @@ MODES = ("queue", "steer", "interrupt", "refuse")
 
 _ABOUT: dict[Word, tuple[str, str]] = {
     **{name: ("", about) for name, about in OF_SESSION.items()},
-    "compact": ("[WORDS]", "make what the model is told smaller; the words say what to keep"),
+    "compact": ("[WORDS]", "summarise the conversation for the model; the words say what to keep"),
     "rules": ("[remove ID]", "what you have always allowed, or take one of it away"),
     "retry": ("[ROUTE]", "retry the last message, as if its answer had not been given, on a route"),
     "sessions": ("[WORDS]", "list the sessions, or those in which the words stand"),
@@ -52,7 +52,7 @@ _ABOUT: dict[Word, tuple[str, str]] = {
     "queue": ("TEXT", "say it when the run is over"),
     "steer": ("TEXT", "say it into the run"),
     "interrupt": ("[TEXT]", "end the run and keep the conversation, as Ctrl-C and Esc do; then say the text"),
-    "diff": ("[PATH]", "what the last run changed in files, from before it to behind it"),
+    "diff": ("[PATH]", "what the last run changed in files, from before it to after it"),
     "revert": ("PATH", "make a file what it was before the last run"),
     "args": ("", "show the full arguments of the call awaiting approval"),
     "share": ("[WORDS]", "send what your last !COMMAND printed, with words of yours"),
@@ -91,7 +91,7 @@ def parse(text: str, *, own_commands: bool = False) -> Command | ChatMessage | W
         if text.startswith("!!"):
             return ChatMessage(text[1:])
         own = text[1:].strip()
-        return Command("!", own) if own else Wrong("! needs a command of yours behind it: !git status")
+        return Command("!", own) if own else Wrong("! needs a command: !git status")
     if not text.startswith("/"):
         return ChatMessage(text)
     if text.startswith("//"):  # the session itself would take a command for one
@@ -107,7 +107,7 @@ def parse(text: str, *, own_commands: bool = False) -> Command | ChatMessage | W
     if word == "undo" and rest.lower() == "compaction":
         return Command("undo", "compaction")
     if word in _TAKES_NOTHING and rest:
-        return Wrong(f"/{word} takes nothing behind it; {_AS_IT_IS}")
+        return Wrong(f"/{word} takes no arguments; {_AS_IT_IS}")
     return _checked(word, rest)
 
 

@@ -389,7 +389,7 @@ class ChatController:
         decision, words = read_answer(question, text)
         if decision is None:
             always = "a always allows it, " if question.always else ""
-            return self._refuse(f"y allows it, {always}n does not; a reason may stand behind the n")
+            return self._refuse(f"y allows it, {always}n denies it; you may add a reason after the n")
         self._asked.pop(question.approval, None)
         self._spawn(self._answer(self._run, question.approval, decision, words))
         self._front.refresh()
@@ -398,7 +398,7 @@ class ChatController:
     async def _answer(self, run: str, approval: str, decision: Decision, text: str) -> None:
         try:
             if not await self._connection.steadily(lambda: self._place.answer(run, approval, decision, text)):
-                await self._front.show([CommandOutput("nobody waits for this answer any more", "notice")])
+                await self._front.show([CommandOutput("this question is no longer open", "notice")])
         except (TurnbuckleError, JournalError) as error:
             await self._front.show([CommandOutput(f"the answer was not taken: {error}", "bad")])
         await self._ask_next()

@@ -77,7 +77,7 @@ def change_text(done: SessionChange) -> str:
         case "undone":
             return "Undone: your last message and its answer. What tools did stays done."
         case "compaction_undone":
-            return "Undone: the model is told all of it again, as far as it fits."
+            return "Undone: the model gets the full history again, as far as it fits."
         case _:
             return "There is nothing to do."
 

@@ -12,7 +12,7 @@ FOLDED_CHARACTERS = 1_000
 MOST = 20
 """Pastes that are remembered; the oldest goes first."""
 _SIGN = re.compile(r"\[pasted [\d,]+ \w+")
-CHANGED = "a paste was edited in its folded form; delete it (Backspace behind it) and paste it again"
+CHANGED = "a paste was edited in its folded form; delete it (Backspace after it) and paste it again"
 
 
 class FoldedPastes:

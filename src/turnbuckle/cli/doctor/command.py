@@ -51,7 +51,7 @@ from turnbuckle.trust import is_trusted, refusal, risks_in
 from turnbuckle.turn.labels import shortened
 from turnbuckle.upkeep import CompactedJournal, check_journal, compact_journal, folder_size, mend_journal
 
-app = App(name="doctor", help="Is all well? Set-up, journal, sessions, keys, disk, settings.")
+app = App(name="doctor", help="Check everything: set-up, journal, sessions, keys, disk, settings.")
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 _LISTED = 10
 

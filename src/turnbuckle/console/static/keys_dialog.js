@@ -3,7 +3,7 @@
 import { el, newId } from "./elements.js";
 
 const KEYS = [
-  ["Anywhere", [["?", "Show these keys"], ["/", "Search the sessions"], ["Alt ↑ / Alt ↓", "Session before or behind this one"]]],
+  ["Anywhere", [["?", "Show these keys"], ["/", "Search the sessions"], ["Alt ↑ / Alt ↓", "Previous or next session"]]],
   ["Writing", [["Enter", "Send"], ["Shift Enter", "New line"], ["Esc", "Stop what is running; the conversation is kept"]]],
   ["A timeline", [["← →", "From step to step"], ["Home / End", "First and last step"], ["Esc", "Close the note"]]],
   ["A menu", [["↑ ↓", "From entry to entry"], ["Esc", "Close it"]]],

@@ -46,8 +46,8 @@ async function retry(shell, session, path) {
 
 async function undo(shell, path) {
   const done = await shell.api.ask("POST", `${path}/undo`);
-  const taken = "Taken back: the last message and its answer. What tools did stays done.";
-  shell.say(done.did === "nothing" ? "There is nothing to take back." : taken);
+  const taken = "Undone: the last message and its answer. What tools did stays done.";
+  shell.say(done.did === "nothing" ? "There is nothing to undo." : taken);
 }
 
 async function anew(shell, path) {

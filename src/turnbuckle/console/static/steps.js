@@ -131,7 +131,7 @@ function approvalWords(span, now) {
 function interruptedWords(span, now) {
   const how = span.crash ? "Its process died" : `Its process let go of it${span.why ? ` (${span.why})` : ""}`;
   return span.end === null
-    ? `${how}; nobody drives the run.`
+    ? `${how}; no process works on the run.`
     : `${how}; the run was taken up again after ${lasted(span, now)}.`;
 }
 

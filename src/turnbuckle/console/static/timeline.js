@@ -23,7 +23,7 @@ const LEGEND = [
   ["wait", "wait"],
   ["quiet", "silence"],
   ["approval", "a person is asked"],
-  ["interrupted", "nobody at work"],
+  ["interrupted", "no process at work"],
 ];
 
 export class Timeline {

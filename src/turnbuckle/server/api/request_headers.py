@@ -23,7 +23,7 @@ SESSION_HEADER = Parameter(
 )
 EVENTS_HEADER = Parameter(
     "X-Turnbuckle-Events",
-    "How tools are told of: as named events (tools, hermes), or not at all (none).",
+    "How tools are reported: as named events (tools, hermes), or not at all (none).",
     "header",
     {"enum": ["tools", "hermes", "none"]},
 )

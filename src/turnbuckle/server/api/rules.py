@@ -37,7 +37,7 @@ def rule_endpoints(api: RulesApi, deleted: dict[str, Any]) -> tuple[Endpoint, ..
     )
     removed = Operation(
         "deleteRule",
-        "Take a rule away: the next such call is asked about",
+        "Remove a rule: the next such call asks first",
         "runs",
         answers={200: (Given("Gone.", deleted),)},
     )

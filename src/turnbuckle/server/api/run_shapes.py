@@ -59,7 +59,7 @@ _OWN_FIELDS = (
         MODEL.about,
         "ours",
     ),
-    Field("instructions", text(), "What the model is told in front of everything.", "ours"),
+    Field("instructions", text(), "Instructions for the model, before everything else.", "ours"),
     Field(
         "on_disconnect",
         Kind(Fields.text, {"type": "string", "pattern": ON_DISCONNECT}),
@@ -173,14 +173,14 @@ _TOLD_EVENT = Shape(
 )
 _BEAT: dict[str, Any] = thing(
     "type at waiting_on",
-    "A sign of life, which says what is being waited for, and since when.",
+    "A keep-alive that says what is being waited for, and since when.",
     type=kind_of("heartbeat"),
     at={"type": "number"},
     waiting_on=maybe(reference(WaitingOn.__name__)),
 )
 _INTERRUPTED: dict[str, Any] = thing(
     "type run resumable after",
-    "The server lets go of a run that is kept. Ask again for what comes behind `after`.",
+    "The server is stopping; the run is kept. Ask again for what comes after `after`.",
     type=kind_of("interrupted"),
     run=TEXT,
     resumable={"const": True},

@@ -382,8 +382,9 @@ def _with_body(name: str, summary: str, body: type) -> Operation:
     return Operation(name, summary, "sessions", (KEY,), body, False, answers, (409,))
 
 
-_RETRY = "Say the last message again, on another route if one is named"
-_COMPACT = "Make what its model is told smaller"
+_UNDO_COMPACTION = "Give its model the full history again"
+_RETRY = "Retry the last message, on another route if one is named"
+_COMPACT = "Summarise its history for the model"
 _INTERRUPT = "End a run and keep the conversation; the receipt says what ended"
 _STOP = "Stop a run; the next message of its session starts fresh. The receipt says what ended"
 _CONTEXT = "How full the model's window is"
@@ -449,11 +450,11 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
         change("new", api.new, "newConversation", "Begin a new conversation in it"),
         change("reset", api.reset, "resetSession", "The same, where something went wrong"),
         Endpoint("POST", f"{one}/retry", api.retry, _with_body("retrySession", _RETRY, SessionRetryBody)),
-        change("undo", api.undo, "undoSession", "Take back the last message and its answer", (KEY,)),
+        change("undo", api.undo, "undoSession", "Undo the last message and its answer", (KEY,)),
         Endpoint(
             "POST", f"{one}/compact", api.compact, _with_body("compactSession", _COMPACT, SessionCompactBody)
         ),
-        change("undo_compaction", api.undo_compaction, "undoCompaction", "Tell its model all again", (KEY,)),
+        change("undo_compaction", api.undo_compaction, "undoCompaction", _UNDO_COMPACTION, (KEY,)),
         _plain("GET", f"{one}/context", api.context, "getContext", _CONTEXT, tag, SessionContext),
     )
 

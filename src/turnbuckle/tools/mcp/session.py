@@ -229,7 +229,7 @@ class McpSession:
         if self._garbage == 1:
             log.warning("the MCP server %s: %s", self.name, self.discreet(str(error), _NOTE_CAP))
         if self._garbage > MOST_GARBAGE:
-            self.end(f"it sent {MOST_GARBAGE} lines that are no messages")
+            self.end(f"it sent {MOST_GARBAGE} lines that are not messages")
         self.count_unasked(size)
 
     def count_unasked(self, size: int) -> None:

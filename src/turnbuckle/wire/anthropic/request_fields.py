@@ -173,7 +173,7 @@ _COUNTED = (
     Field(
         "system",
         _there({"anyOf": [TEXT, listed(thing("type text", type=kind_of("text"), text=TEXT, **_CACHED))]}),
-        "What the model is told in front of everything, as a text or as blocks.",
+        "Instructions for the model, before everything else, as a text or as blocks.",
         "translated",
     ),
     Field("tools", Kind(OBJECTS.read, listed(TOOL.ref, MOST_TOOLS)), fate="translated"),

@@ -162,7 +162,7 @@ RESPONSE_FIELDS = FieldTable(
         "May be left out only behind an earlier response, or in a conversation.",
         "translated",
     ),
-    Field("instructions", text(), "What the model is told in front of everything.", "translated"),
+    Field("instructions", text(), "Instructions for the model, before everything else.", "translated"),
     Field(
         "previous_response_id",
         WORD,

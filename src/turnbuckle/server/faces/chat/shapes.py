@@ -12,7 +12,7 @@ from turnbuckle.wire.schemas import MAYBE_TEXT, TEXT, WHOLE, Shape, kind_of, lis
 CHAT_BODY = Shape(
     "ChatBody",
     CHAT_FIELDS.schema(
-        "What is not told here goes to a provider of this protocol as it came. `functions` and "
+        "Fields that are not listed here go to a provider of this protocol as they came. `functions` and "
         "`function_call` are refused: `tools` and `tool_choice` took their place."
     ),
     SHAPES,
@@ -161,7 +161,7 @@ _CHUNK = Shape(
 )
 _EVENT = event(
     {"anyOf": [_CHUNK.ref, ERROR.ref, PROGRESS.ref]},
-    "A chunk; or an error, behind which nothing comes; or tool progress, if named events were asked for.",
+    "A chunk; or an error, after which nothing follows; or tool progress, if named events were asked for.",
     name=kind_of("message", "turnbuckle.tool.progress", "hermes.tool.progress"),
 )
 CHAT_STREAM = Shape(
@@ -171,7 +171,7 @@ CHAT_STREAM = Shape(
             _EVENT,
             thing("data", "The last one of a run that did not fail.", data={"const": "[DONE]"}),
         ],
-        "description": "One event. Lines that begin with a colon are signs of life.",
+        "description": "One event. Lines that begin with a colon are keep-alive comments.",
     },
     (_CHUNK, ERROR, PROGRESS),
 )

@@ -16,7 +16,7 @@ VERSIONS = (
     Parameter("anthropic-version", "Any version of Anthropic's API.", "header"),
     Parameter("anthropic-beta", "Any betas of it.", "header"),
 )
-_PASSED = "What is not told here goes to a provider of this protocol as it came."
+_PASSED = "Fields that are not listed here go to a provider of this protocol as they came."
 MESSAGE_BODY = Shape("MessageBody", MESSAGES_FIELDS.schema(_PASSED), SHAPES)
 COUNT_BODY = Shape("MessageCountBody", COUNT_FIELDS.schema(_PASSED), SHAPES)
 COUNTED = Shape("MessageTokens", thing("input_tokens", input_tokens=WHOLE))
@@ -123,13 +123,13 @@ MESSAGE_STREAM = Shape(
             _event("message_stop", "The last one of a run that did not fail.", ""),
             _event(
                 "ping",
-                "A sign of life. What else there is to tell rides on it.",
+                "A keep-alive ping. It may carry other fields.",
                 "",
                 turnbuckle=maybe(_ASIDE),
             ),
-            event(MESSAGES_ERROR.ref, "An error, behind which nothing comes.", name=kind_of("error")),
+            event(MESSAGES_ERROR.ref, "An error; nothing follows it.", name=kind_of("error")),
         ],
-        "description": "One event. Lines that begin with a colon are signs of life.",
+        "description": "One event. Lines that begin with a colon are keep-alive comments.",
     },
     (_USAGE, _BLOCK, MESSAGES_ERROR, OUTCOME),
 )

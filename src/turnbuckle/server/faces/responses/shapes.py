@@ -22,7 +22,7 @@ from turnbuckle.wire.schemas import (
 
 RESPONSE_BODY = Shape(
     "ResponseBody",
-    RESPONSE_FIELDS.schema("What is not told here goes to a provider of this protocol as it came."),
+    RESPONSE_FIELDS.schema("Fields that are not listed here go to a provider of this protocol as they came."),
     SHAPES,
 )
 
