@@ -6,7 +6,6 @@ counted, all of it is estimated.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -123,7 +122,7 @@ def _unsure_of(part: Part) -> int:
     return tokens_of_part(part) if isinstance(part, ImagePart | FilePart | OpaquePart) else 0
 
 
-def _without_data(value: Any) -> Any:
+def _without_data(value: object) -> object:
     """A value with its data as short as a picture is light."""
     if isinstance(value, str):
         return value if len(value) <= _DATA or " " in value[:_DATA] else value[:_DATA]
