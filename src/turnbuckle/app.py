@@ -1,5 +1,7 @@
 """The composition root: the only file that knows which concrete parts a program is made of."""
 
+import asyncio
+import dataclasses
 import difflib
 import os
 import secrets
@@ -69,6 +71,7 @@ from turnbuckle.tools.restore import RunFiles
 from turnbuckle.tools.sandbox.choose import SandboxRules, choose
 from turnbuckle.tools.sandbox.files import visible
 from turnbuckle.tools.sandbox.port import Holds, NoSandbox, Sandbox
+from turnbuckle.tools.session_folder import session_folder
 from turnbuckle.tools.spec import Tool, ToolContext
 from turnbuckle.trust import require_data, require_trust
 from turnbuckle.turn.consent import ConsentRule, written
@@ -137,7 +140,7 @@ async def open_app(
     contexts = _ToolContexts(loaded, environment, policy, journal, clock, sandbox, deps, objects)
 
     def toolbox(run: RunId) -> Tools:
-        made = Toolbox(dispatcher, contexts.of(run), servers=servers)
+        made = Toolbox(dispatcher, contexts.of(run), servers=servers, place=contexts.placed)
         return made if fault is None else FaultyTools(made, fault)
 
     try:
@@ -147,7 +150,7 @@ async def open_app(
                 journal,
                 RunRules(
                     policy,
-                    opening(settings.workspace, settings.agent.instructions),
+                    opening(workspace_words(settings), settings.agent.instructions),
                     PriceBook(price_of),
                     ConsentBook(Path(settings.folder) / ALLOWED),
                 ),
@@ -171,6 +174,11 @@ def _rehearsals(settings: Settings, clock: SystemClock) -> dict[RouteName, Model
     """The routes that are a model of our own."""
     rehearsal: Model = Rehearsal(clock.sleep, REHEARSAL_PACE)
     return {RouteName(route_name(route)): rehearsal for route in _routes(settings) if rehearses(route)}
+
+
+def workspace_words(settings: Settings) -> str:
+    """The workspace, as models are told of it."""
+    return "of this session" if settings.workspace_per_session else settings.workspace
 
 
 def _reload(runs: Runs, contexts: "_ToolContexts", environment: Mapping[str, str], again: Settings) -> None:
@@ -213,6 +221,7 @@ class _ToolContexts:
     ) -> None:
         self._deps = deps
         self.kept = None if objects is None else KeptObjects(objects, Path(loaded.settings.folder))
+        self._loaded = loaded
         self._settings = loaded.settings
         self._environment = environment
         self.policy = policy
@@ -222,9 +231,21 @@ class _ToolContexts:
         self._protected = frozenset(own_files(loaded))
         self._sandbox = sandbox
 
-    def files(self, run: RunId) -> RunFiles:
-        """What a run did to files."""
-        return RunFiles(self.of(run))
+    async def files(self, run: RunId) -> RunFiles:
+        """What a run did to files. Raises ToolError."""
+        return RunFiles(await self.placed(self.of(run)))
+
+    async def placed(self, context: ToolContext) -> ToolContext:
+        """In the folder of its session, if each has its own. Commands see no other. Raises ToolError."""
+        if not self._settings.workspace_per_session:
+            return context
+        root, session = Path(self._settings.workspace), await context.session() or context.run
+        folder = await asyncio.to_thread(session_folder, root, session)
+        settings = replace(self._settings, workspace=str(folder))
+        sandbox = await asyncio.to_thread(
+            sandbox_of, replace(self._loaded, settings=settings), self._environment
+        )
+        return dataclasses.replace(context, workspace=folder, sandbox=sandbox)
 
     def of(self, run: RunId) -> ToolContext:
         async def session() -> str:
@@ -350,7 +371,13 @@ def services_of(opened: App, slots: Slots | None = None) -> Services:
     """What every surface asks for runs and sessions. Without `slots` there may be any number at once."""
     rules = session_rules(opened.settings, opened.runs.rules.opening)
     return make_services(
-        opened.journal, opened.runs, rules, slots=slots, files=opened.files, nodes=opened.nodes
+        opened.journal,
+        opened.runs,
+        rules,
+        slots=slots,
+        files=opened.files,
+        nodes=opened.nodes,
+        node=opened.settings.node,
     )
 
 

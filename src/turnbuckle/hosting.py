@@ -183,6 +183,7 @@ class _Parts:
         elsewhere = None if opened.nodes is None else runs_service.is_read_elsewhere
         self._disconnect = DisconnectPolicy(runs_service.stop_soon, elsewhere)
         runs_service.is_read = self._disconnect.is_read
+        self._heartbeat.stranded = None if opened.nodes is None else runs_service.stranded
         self._streamer = RunStreamer(
             opened.journal, self._heartbeat, self._disconnect, metrics, server.hold_status
         )

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.presets import PRESETS
 from turnbuckle.journal.address import is_database, password_of
+from turnbuckle.journal.settings import NodeSettings
 from turnbuckle.objects.settings import ENV, ObjectSettings
 from turnbuckle.server.settings import ServerSettings
 from turnbuckle.session.reset import Surface
@@ -357,38 +358,19 @@ def is_reloaded(key: str) -> bool:
     return key in RELOADED or key.partition(".")[0] in RELOADED
 
 
-class NodeSettings(Struct, frozen=True):
-    """If `data` is a database: this process as one of several on it, see [scale](scale.md)."""
-
-    name: Annotated[
-        str, Meta(description="What this node is called in lists. Empty = the name of its machine.")
-    ] = ""
-    max_runs: Annotated[
-        int,
-        Meta(
-            ge=0,
-            description=(
-                "How many runs this node drives at the same time. More wait for another node, or until one "
-                "ends. 0 = as many as `server.max_runs` allows."
-            ),
-        ),
-    ] = 0
-    lease: Annotated[
-        float,
-        Meta(
-            ge=1,
-            description=(
-                "After how many seconds another node takes over what this one holds, if it stands still or "
-                "is cut off from the database. What a dead process held is free at once."
-            ),
-        ),
-    ] = 5.0
-
-
 class Settings(Struct, frozen=True):
     """All settings. Paths are absolute once they are loaded."""
 
     workspace: Annotated[str, Meta(description="The folder that file and shell tools work in.")] = "."
+    workspace_per_session: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Give each session a folder of its own under `workspace`. Its tools see no other. Among "
+                "several servers, see [where files are](scale.md#where-files-are)."
+            )
+        ),
+    ] = False
     data: Annotated[
         str,
         Meta(

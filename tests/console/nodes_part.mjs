@@ -4,10 +4,10 @@ import test from "node:test";
 
 import { nodeWords, sumWords } from "../../src/turnbuckle/console/static/nodes_part.js";
 
-const node = { name: "one", version: "0.9.0", started: 100, runs: 3, max_runs: 0, lag: 0, here: false };
+const node = { name: "one", version: "0.9.0", started: 100, runs: 3, max_runs: 0, lag: 0, here: false, labels: [] };
 
 test("a node is told with its version, how long it is up, its runs and its lag", () => {
-  const words = nodeWords({ ...node, here: true, max_runs: 1200, lag: 0.25 }, 160);
+  const words = nodeWords({ ...node, here: true, max_runs: 1200, lag: 0.25, labels: ["gpu", "disk-a"] }, 160);
   assert.deepEqual(words, {
     name: "one",
     here: "this server",
@@ -16,6 +16,7 @@ test("a node is told with its version, how long it is up, its runs and its lag",
     runs: "3 of 1,200",
     lag: "0.3 s",
     late: false,
+    labels: "gpu, disk-a",
   });
 });
 

@@ -26,7 +26,7 @@ from turnbuckle.agent.run_choices import (
 )
 from turnbuckle.agent.sessions import AgentSessions
 from turnbuckle.agent.work import AgentRuns, Assignment, RunDeps
-from turnbuckle.app import open_app
+from turnbuckle.app import open_app, workspace_words
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.narrate.receipt import Receipt
 from turnbuckle.narrate.told import QuestionAsked
@@ -279,7 +279,7 @@ class Agent:
             max_tool_calls=budget.tool_calls,
             limits=budget.limits,
         )
-        first = opening(self._loaded.settings.workspace, instructions) if instructions else None
+        first = opening(workspace_words(self._loaded.settings), instructions) if instructions else None
         return Assignment(
             _message(task),
             choices.get("session", ""),

@@ -43,7 +43,7 @@ def nodes(
         if as_json:
             echo_json(views, indented=True)
             return OK
-        echo_table(("node", "version", "up", "runs", "lag"), [_cells(view) for view in views])
+        echo_table(("node", "version", "up", "runs", "lag", "labels"), [_cells(view) for view in views])
         if not views:
             echo("no nodes", err=True)
         return OK
@@ -54,4 +54,5 @@ def nodes(
 def _cells(view: NodeView) -> tuple[str, ...]:
     runs = f"{view.runs} of {view.max_runs}" if view.max_runs else str(view.runs)
     up = max(int(time.time() - view.started), 0)
-    return view.name, view.version, f"{up // 3600}:{up // 60 % 60:02}:{up % 60:02}", runs, f"{view.lag:.3f} s"
+    since = f"{up // 3600}:{up // 60 % 60:02}:{up % 60:02}"
+    return view.name, view.version, since, runs, f"{view.lag:.3f} s", ", ".join(view.labels)

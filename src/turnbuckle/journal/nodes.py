@@ -23,11 +23,22 @@ Perform = Callable[[bytes], Awaitable[bytes]]
 """Does what another node asks for, and gives the answer. Must not raise."""
 
 
+PINNED = "pin"
+"""The kind of the rows, without any item, whose status has the labels that a node must have to work on
+something."""
+
+
+def pin_name(stream: str) -> str:
+    """The row of a session, or of the session that a run without one would have."""
+    return f"{PINNED}:{stream}"
+
+
 class NodeState(Struct, frozen=True):
     """What a node says of itself. `most` is how many runs it takes; 0: any number."""
 
     runs: int = 0
     most: int = 0
+    labels: tuple[str, ...] = ()
 
 
 class NodeRow(Struct, frozen=True):
@@ -41,6 +52,7 @@ class NodeRow(Struct, frozen=True):
     most: int
     lag: float
     is_here: bool = False
+    labels: tuple[str, ...] = ()
 
 
 class Unheld(Struct, frozen=True):
@@ -101,8 +113,9 @@ class Nodes(Protocol):
         """Ask every other node that lives. None for one that does not answer soon."""
         ...
 
-    async def unheld(self, limit: int, but: Collection[str] = ()) -> Unheld:
-        """What could be taken up, what was touched first before the others; all `but` these."""
+    async def unheld(self, limit: int, but: Collection[str] = (), labels: Collection[str] = ()) -> Unheld:
+        """What a node with these labels could take up, what was touched first before the others; all `but`
+        these."""
         ...
 
     def call(self) -> None:

@@ -354,18 +354,14 @@ class Driver:
             ask.why,
             ladder.notes_for(self.turn, ask, way, self._policy),
             ask.stream and self._model.streams(route.name),
-            size.folding.longest
-            if size.folding is not None
-            else ask.cap
-            if route.name == ask.route
-            else route.cap,
+            ask.folding.cap if ask.folding is not None else ask.cap if route.name == ask.route else route.cap,
             ask.effort if route.name == ask.route else route.effort,
             ask.cap_field if route.name == ask.route else None,
             way=way,
             expected=size.expected,
             guessed=size.guessed,
             window=size.window,
-            folding=size.folding,
+            folding=ask.folding,
         )
         shown = self.turn.shown if ask.folding is None else ""
         self._prices.look(route)

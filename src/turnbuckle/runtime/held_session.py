@@ -69,7 +69,9 @@ class HeldSession:
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the claim is given back and nothing more is done here."""
         self.resting = False
-        """Nothing more begins here: the process is about to end."""
+        """Nothing more begins here: the process is about to end, or may not work on it."""
+        self.is_foreign = False
+        """This process may not work on it, and lets go of it as soon as what was asked for is done."""
         self.closing: asyncio.Task[None] | None = None
         self.failed = False
         """It closes because of an error, and may have left something undone."""

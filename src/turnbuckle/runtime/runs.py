@@ -187,9 +187,9 @@ class Runs:
         """Begin a run, in a session that goes on or in a new one."""
         return await self.begin(NewRun((task_message(task),), session))
 
-    async def begin(self, new: NewRun, *, drives: bool = True) -> Running:
-        """Begin a run. It is stored when this returns; if it is not to be driven here, it is left for others.
-        Raises RunHeld if somebody begins the same one, or has begun it before."""
+    async def begin(self, new: NewRun, *, leaves: str = "") -> Running:
+        """Begin a run. It is stored when this returns. If it `leaves`, for this reason, it is left for
+        others. Raises RunHeld if somebody begins the same one, or has begun it before."""
         session = new.session or SessionId(self.environment.new_name("s"))
         new = await self._based(new, session)
         base = await self._told(new, session)
@@ -220,8 +220,8 @@ class Runs:
             if claim.head:
                 raise RunHeld(f"the run {run} has begun already")
             await running.driver.begin(started, row, new.left)
-            if not drives:
-                await running.driver.leave(NO_ROOM)
+            if leaves:
+                await running.driver.leave(leaves)
                 await self._let_go(claim)
                 return running
         # Whoever begins is told that it cannot be stored; from here on it is waited for.

@@ -36,6 +36,10 @@ class _HeldHere(SessionBusy):
     """This process has not let go of the session yet, or could not."""
 
 
+async def _always(session: SessionId) -> bool:
+    return True
+
+
 class TakenUpRuns(Struct, frozen=True):
     """`running` is a run of a session that was taken up again; `left` says of one that it was given up."""
 
@@ -61,6 +65,9 @@ class SessionManager:
         self._sleep = runs.environment.sleep
         self._began = began
         self._resting = False
+        self.fits: Callable[[SessionId], Awaitable[bool]] = _always
+        """Whether this process may work on a session. Where it may not, it takes what is said, and begins
+        nothing."""
         self._open: dict[SessionId, SessionWorker] = {}
         self._opening: dict[SessionId, asyncio.Future[SessionWorker]] = {}
         self._reopening: set[asyncio.Task[None]] = set()
@@ -95,7 +102,12 @@ class SessionManager:
         """Do something in a session's worker; one that is just closing is opened again."""
         while True:
             with contextlib.suppress(WorkerClosed):
-                return await act(await self.open(session, user))
+                worker = await self.open(session, user)
+                try:
+                    return await act(worker)
+                finally:
+                    if worker.is_foreign:
+                        await worker.close()
 
     def waiting(self, run: str, user: str | None) -> tuple[SessionId, MessageAccepted] | None:
         """The message that will begin this run, and its session, in the workers that are open; of any user if
@@ -174,8 +186,9 @@ class SessionManager:
             kind = _HeldHere if claim.by == self._owner else HeldElsewhere
             raise kind(f"{claim.by} works on the session {session} at this moment")
         worker = SessionWorker(claim, user, self._journal, self._runs, self._rules, began=self._began)
-        worker.resting = self._resting
         try:
+            worker.is_foreign = not await self.fits(session)
+            worker.resting = self._resting or worker.is_foreign
             taken = TakenUpRuns() if take is None else await take()
             await worker.open(taken.running, taken.left)
         except BaseException:

@@ -144,7 +144,7 @@ class SessionWorker(HeldSession):
         if len(self.state.waiting) + len(self.state.steering) >= MOST_WAITING:
             raise SessionBusy(f"{MOST_WAITING} messages wait in this session already")
         into = running.run if busy == "steer" and running is not None else RunId("")
-        queued = ""
+        queued = said.origin.queued
         if waits and busy == "queue":
             queued = turn_awaited(running.turn if running is not None else None, len(self.state.waiting))
         accepted = MessageAccepted(

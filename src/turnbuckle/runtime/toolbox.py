@@ -1,6 +1,7 @@
 """The tools as the driver sees them: `tools/` behind the driver's own port."""
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
@@ -9,7 +10,7 @@ from turnbuckle.reply.verdict import SoundCall
 from turnbuckle.tools.atomic import change_made
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.mcp.servers import McpServers
-from turnbuckle.tools.spec import Denied, RunnableCall, ToolContext
+from turnbuckle.tools.spec import Denied, RunnableCall, ToolContext, ToolError
 from turnbuckle.tools.threads import in_thread
 from turnbuckle.turn.policy import ToolFacts
 from turnbuckle.vocab.clock import StopSignal
@@ -28,7 +29,11 @@ class Toolbox:
         context: ToolContext,
         decide: Callable[[RunnableCall], Awaitable[Denied | None]] | None = None,
         servers: McpServers | None = None,
+        place: Callable[[ToolContext], Awaitable[ToolContext]] | None = None,
     ) -> None:
+        """`place` puts the context where the tools are to work. It is asked before the first of them, and may
+        raise ToolError."""
+        self._place = place
         self._dispatcher = dispatcher
         self._context = context
         self._decide = decide
@@ -38,6 +43,11 @@ class Toolbox:
         if self._servers is not None:
             registry = await self._servers.registry(self._dispatcher.registry)
             self._dispatcher, self._servers = Dispatcher(registry), None
+
+    async def _placed(self) -> ToolContext:
+        if self._place is not None:
+            self._context, self._place = await self._place(self._context), None
+        return self._context
 
     async def _ready_for(self, name: str) -> None:
         if self._servers is not None and name.startswith(self._servers.prefixes):
@@ -68,15 +78,24 @@ class Toolbox:
         # A stopper is asked and waited for, never set, so any object with these two verbs is as good as an
         # event.
         signal = cast(asyncio.Event, stop)
-        context = dataclasses.replace(self._context, key=key, publish=said, stop=signal, seen=seen)
+        try:
+            placed = await self._placed()
+        except ToolError as error:
+            return not_started(str(error))
+        context = dataclasses.replace(placed, key=key, publish=said, stop=signal, seen=seen)
         return await self._dispatcher.run(SoundCall(call_id, name, arguments), context)
 
     async def preview(self, name: str, arguments: dict[str, Any]) -> tuple[FileChange, ...]:
-        found = await self._dispatcher.preview(SoundCall("", name, arguments), self._context)
-        return () if found is None else (found,)
+        with contextlib.suppress(ToolError):  # the call itself will say so
+            found = await self._dispatcher.preview(SoundCall("", name, arguments), await self._placed())
+            return () if found is None else (found,)
+        return ()
 
     async def changes(self, key: str) -> tuple[FileChange, ...]:
-        mine = dataclasses.replace(self._context, key=key)
+        try:
+            mine = dataclasses.replace(await self._placed(), key=key)
+        except ToolError:  # nothing can be found out there
+            return ()
         found = await in_thread(lambda: change_made(mine))
         return () if found is None else (found,)
 
@@ -89,9 +108,11 @@ class Toolbox:
             return "unknown"
         if tool.probe is None:
             return "unknown" if tool.effect == "write" else "again"
-        return await self._dispatcher.probe(
-            SoundCall("", name, arguments), dataclasses.replace(self._context, key=key)
-        )
+        try:
+            context = dataclasses.replace(await self._placed(), key=key)
+        except ToolError:
+            return "unknown"
+        return await self._dispatcher.probe(SoundCall("", name, arguments), context)
 
 
 def facts_of(dispatcher: Dispatcher) -> dict[str, ToolFacts]:

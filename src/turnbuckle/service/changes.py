@@ -3,7 +3,7 @@
 Only tools that change files themselves are seen. What a command does to files is not known here.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ from turnbuckle.tools.threads import in_thread
 from turnbuckle.vocab.file_change import TouchedFile
 from turnbuckle.vocab.ids import RunId
 
-Files = Callable[[RunId], RunFiles]
+Files = Callable[[RunId], Awaitable[RunFiles]]
 
 
 class FileDiff(Struct, frozen=True):
@@ -68,7 +68,7 @@ class ChangeService:
         undone = await undone_in(self._stores.journal, found) if touched else ()
         made: list[FileDiff] = []
         for file in touched:
-            files, shown = self._of(found), changed_file(file, undone)
+            files, shown = await self._of(found), changed_file(file, undone)
             change = await in_thread(lambda files=files, file=file: files.whole_diff(file))  # type: ignore[misc]
             named = (shown.path, shown.kind, shown.calls, shown.can_undo, shown.undone_at)
             made.append(FileDiff(*named, change.diff, change.added, change.removed, change.note))
@@ -92,7 +92,7 @@ class ChangeService:
             return changed_file(file, (*undone, done))
 
     async def _undo(self, run: RunId, session: str, file: TouchedFile, by: str) -> FileUndone:
-        files = self._of(run)
+        files = await self._of(run)
         async with UndoLog(self._stores.journal, self._stores.environment, run, session) as log:
             await log.write(file.path, file.after, "asked", by)
             try:
@@ -115,14 +115,17 @@ class ChangeService:
         target = path or (settled if isinstance(settled, str) else "")
         if not target:
             raise InvalidValue("the draft does not say where it belongs: give a path", "path")
-        files = self._of(found)
+        files = await self._of(found)
         try:
             saved = await in_thread(lambda: files.save(target, kept.text, f"{found}:draft:{draft}:{target}"))
         except ToolError as error:
             raise FileNotAsLeft(str(error)) from None
         return SavedDraft(draft, target, len(kept.text), saved)
 
-    def _of(self, run: RunId) -> RunFiles:
+    async def _of(self, run: RunId) -> RunFiles:
         if self._files is None:
             raise InvalidValue("there is no workspace here")
-        return self._files(run)
+        try:
+            return await self._files(run)
+        except ToolError as error:
+            raise FileNotAsLeft(str(error)) from None

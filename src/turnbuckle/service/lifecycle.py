@@ -72,7 +72,7 @@ class Lifecycle:
             rows = await self._runs.unfinished()
             sessions = await listed(self._journal, StreamQuery(kind=SESSION, status=ACTIVE))
         else:
-            found = await self._stores.desk.nodes.unheld(_MOST_AT_ONCE)
+            found = await self._stores.desk.nodes.unheld(_MOST_AT_ONCE, labels=self._labels)
             rows, sessions = found.runs, found.sessions
         await self._take_all(rows, sessions)
         return len(rows)
@@ -199,7 +199,11 @@ class Lifecycle:
 
     def state(self) -> NodeState:
         """How much this process has to do."""
-        return NodeState(len(self._runs.all_live), self._most)
+        return NodeState(len(self._runs.all_live), self._most, tuple(sorted(self._labels)))
+
+    @property
+    def _labels(self) -> frozenset[str]:
+        return frozenset() if self._stores.pins is None else self._stores.pins.labels
 
     @property
     def _room(self) -> int:
@@ -217,7 +221,7 @@ class Lifecycle:
         try:
             now = self._stores.environment.wall()
             self._left_alone = {name: until for name, until in self._left_alone.items() if until > now}
-            found = await desk.nodes.unheld(_MOST_AT_ONCE, self._left_alone)
+            found = await desk.nodes.unheld(_MOST_AT_ONCE, self._left_alone, self._labels)
             room = max(self._room, 0)
             await self._take_all(found.runs[:room], found.sessions[: max(room - len(found.runs), 0)])
         except (TurnbuckleError, JournalError) as error:

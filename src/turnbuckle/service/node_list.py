@@ -9,7 +9,8 @@ from turnbuckle.journal.nodes import NodeRow, Nodes, NodeState
 
 class NodeView(Struct, frozen=True):
     """One node. `runs` are those that it drives, of `max_runs` at most; 0: no limit of its own. `lag` is by
-    how many seconds its last look at the others was late. `here`: it is the one that was asked."""
+    how many seconds its last look at the others was late. `here`: it is the one that was asked. `labels` are
+    what it has that others may not."""
 
     name: str
     version: str
@@ -18,10 +19,13 @@ class NodeView(Struct, frozen=True):
     max_runs: int
     lag: float
     here: bool = False
+    labels: tuple[str, ...] = ()
 
 
 def node_view(row: NodeRow) -> NodeView:
-    return NodeView(row.name, row.version, row.since, row.runs, row.most, round(row.lag, 3), row.is_here)
+    return NodeView(
+        row.name, row.version, row.since, row.runs, row.most, round(row.lag, 3), row.is_here, row.labels
+    )
 
 
 class NodeList:
@@ -38,4 +42,4 @@ class NodeList:
             return [node_view(row) for row in await self._nodes.listed()]
         state = self._alone()
         row = self._about
-        return [NodeView(row.name, row.version, row.since, state.runs, state.most, 0.0, here=True)]
+        return [NodeView(row.name, row.version, row.since, state.runs, state.most, 0.0, True, row.labels)]

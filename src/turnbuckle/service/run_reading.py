@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from turnbuckle.errors import ApprovalUnknown, RunUnfinished, RunUnknown
 from turnbuckle.journal.port import Item, JournalError, StreamQuery, StreamRow
 from turnbuckle.journal.tail import read_all
+from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, TOLD
@@ -229,7 +230,16 @@ class RunReading:
         row, fold = await self.row(run, owner), await self.fold(begun.run)
         live = self._runs.live(begun.run) is not None or self._goes_on_elsewhere(row)
         undone = await undone_in(self._journal, begun.run) if fold.touched else ()
-        return fold.view(row, owner, live=live, now=self._stores.environment.wall(), undone=undone)
+        view = fold.view(row, owner, live=live, now=self._stores.environment.wall(), undone=undone)
+        stranded = await self.stranded(begun.run)
+        return view if stranded is None else replace(view, status="interrupted", waiting_on=stranded)
+
+    async def stranded(self, run: RunId) -> WaitingOn | None:
+        """What a run waits for that no node may work on which lives."""
+        if self._stores.pins is None or self._runs.live(run) is not None:
+            return None
+        rows = await self._journal.streams(StreamQuery(kind=RUN, name=run, status=RUNNING), limit=1)
+        return await self._stores.pins.waiting(rows[0].parent, rows[0].updated) if rows else None
 
     async def follow(self, run: RunId, after: int = 0) -> AsyncGenerator[list[Item]]:
         """Everything behind a number, then what comes, until the run has its end. Raises RunUnfinished where
@@ -253,7 +263,7 @@ class RunReading:
 
     async def _is_cared_for(self, run: RunId) -> bool:
         """Whether it is driven, or its session is at work and will drive it again in a moment."""
-        if self.is_driven(run):
+        if self.is_driven(run) or await self.stranded(run) is not None:
             return True
         rows = await self._journal.streams(StreamQuery(name=run), limit=1)
         return (

@@ -31,7 +31,7 @@ from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.idempotency import Replay
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.runs import RUNNING, NewRun
+from turnbuckle.runtime.runs import NO_ROOM, RUNNING, NewRun
 from turnbuckle.runtime.session_manager import HeldElsewhere
 from turnbuckle.runtime.session_messages import Accepted, IncomingMessage
 from turnbuckle.runtime.session_worker import SessionWorker
@@ -50,6 +50,7 @@ from turnbuckle.session.facts import Busy
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
 
+OTHER_NODE = "it needs a server with the label"
 WITHDRAWN = "it was withdrawn before its turn came"
 STOP_SECONDS = 5.0
 """How long a stop waits for the end that it asked for. Everything under way ends within a second, except a
@@ -136,18 +137,24 @@ class RunService(RunReading):
         assert new.run is not None
         if said is not None and new.session is not None:
             return await self._say(new, new.session, said, commands)
-        await self.watch.slots.admit(new.user, new.run)
-        drives = not self.is_full()
+        run, leaves = new.run, NO_ROOM if self.is_full() else ""
+        if (pins := self._stores.pins) is not None:
+            session = new.session or SessionId(self._stores.environment.new_name("s"))
+            new = replace(new, session=session)
+            if missing := await pins.begin(session):
+                leaves = f"{OTHER_NODE} {', '.join(sorted(missing))}"
+                new = replace(new, origin=replace(new.origin, queued=await pins.awaited(session)))
+        await self.watch.slots.admit(new.user, run)
         try:
-            running = await self._runs.begin(new, drives=drives)
+            running = await self._runs.begin(new, leaves=leaves)
         except BaseException:
-            self.watch.slots.release(new.run)
+            self.watch.slots.release(run)
             raise
-        if drives:
+        if not leaves:
             self.watch.began(running, new.user)
         else:
-            self._give_away(new.run)
-        return replace(handle_of(await self.started(new.run)), mine=True)
+            self._give_away(run)
+        return replace(handle_of(await self.started(run)), mine=True)
 
     @anywhere("session")
     async def _say(self, new: NewRun, session: SessionId, said: IncomingMessage, commands: bool) -> RunHandle:
@@ -166,6 +173,9 @@ class RunService(RunReading):
         if worker is None or worker.rests:
             await slots.admit(new.user, new.run)
         gives_away = worker is None and self.is_full()
+        if worker is None and (pins := self._stores.pins) is not None and await pins.begin(session):
+            gives_away = True
+            said = replace(said, origin=replace(said.origin, queued=await pins.awaited(session)))
 
         async def say(worker: SessionWorker) -> Accepted:
             worker.resting = worker.resting or gives_away
@@ -233,6 +243,8 @@ class RunService(RunReading):
         if row.status != RUNNING:
             return False
         session = SessionId(row.parent)
+        if self._stores.pins is not None and not await self._stores.pins.fits(session):
+            return False
         if not await self._stores.rows(SESSION, session):
             self.watch.began(await self._runs.resume(run), row.user)
             return True

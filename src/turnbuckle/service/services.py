@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from turnbuckle.journal.nodes import Nodes
 from turnbuckle.journal.port import Journal
 from turnbuckle.journal.quotas import MemoryQuotas, Quotas
+from turnbuckle.journal.settings import NodeSettings
 from turnbuckle.runtime.idempotency import IdempotencyStore
 from turnbuckle.runtime.runs import Runs
 from turnbuckle.runtime.session_manager import SessionManager
@@ -15,6 +16,7 @@ from turnbuckle.service.anywhere import NodeDesk
 from turnbuckle.service.changes import ChangeService, Files
 from turnbuckle.service.lifecycle import Lifecycle
 from turnbuckle.service.limits import NO_LIMIT, Slots
+from turnbuckle.service.pins import Pins
 from turnbuckle.service.rules import RuleService
 from turnbuckle.service.runs import RunService
 from turnbuckle.service.sessions import SessionService
@@ -36,6 +38,10 @@ class Services(Struct, frozen=True):
     quotas: Quotas
 
 
+def _labels(node: NodeSettings | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return ((), ()) if node is None else (node.labels, node.needs)
+
+
 def make_services(
     journal: Journal,
     runs: Runs,
@@ -44,9 +50,11 @@ def make_services(
     slots: Slots | None = None,
     files: Files | None = None,
     nodes: Nodes | None = None,
+    node: NodeSettings | None = None,
 ) -> Services:
     """Over runs that are made already. Without `slots` there may be any number at once; without `files` there
-    is no workspace. `nodes` are the other processes on the journal, if there may be any."""
+    is no workspace. `nodes` are the other processes on the journal, if there may be any; `node` is what this
+    one is among them."""
     watch = RunWatch(Slots(NO_LIMIT, NO_LIMIT) if slots is None else slots)
     rules = replace(rules, may_begin=watch.slots.afford)
     manager = SessionManager(journal, runs, rules, began=watch.began)
@@ -63,7 +71,10 @@ def make_services(
         return runs.live(RunId(stream)) is not None or manager.of(SessionId(stream)) is not None
 
     desk = None if nodes is None else NodeDesk(nodes, is_here, runs.environment.owner)
-    stores = Stores(journal, runs, Sessions(journal, runs), manager, idempotency, spending, desk)
+    pins = None if nodes is None else Pins(journal, nodes, *_labels(node))
+    if pins is not None:
+        manager.fits = pins.fits
+    stores = Stores(journal, runs, Sessions(journal, runs), manager, idempotency, spending, desk, pins)
     service, sessions = RunService(stores, watch), SessionService(stores)
     if desk is not None:
         desk.serve(service, sessions)

@@ -11,6 +11,7 @@ from turnbuckle.runtime.session_manager import SessionManager
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.service.anywhere import NodeDesk
 from turnbuckle.service.owners import Owner, of
+from turnbuckle.service.pins import Pins
 from turnbuckle.service.spending import SpendingService
 from turnbuckle.vocab.ids import RunId
 
@@ -35,6 +36,8 @@ class Stores(Struct, frozen=True):
     spending: SpendingService
     desk: NodeDesk | None = None
     """The other nodes on this journal, if there may be any."""
+    pins: Pins | None = None
+    """What needs a node with certain labels."""
 
     @property
     def environment(self) -> Environment:

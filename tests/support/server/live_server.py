@@ -34,6 +34,7 @@ _LOOK = 0.005
 _FIRST_GATE = 1e6  # seconds; no script pauses for so long
 
 SETTINGS = """
+{head}
 workspace = "work"
 data = "{data}"
 files = "data"
@@ -312,6 +313,7 @@ def _schema_of(folder: Path) -> str:
 def settings_text(
     url: str,
     *,
+    head: str = "",
     data: str = "data",
     server: str = "",
     tools: str = "",
@@ -326,6 +328,7 @@ def settings_text(
     """The settings of a server in front of a provider."""
     return SETTINGS.format(
         url=url,
+        head=head,
         data=data,
         server=server,
         tools=tools,

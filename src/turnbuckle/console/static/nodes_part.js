@@ -8,7 +8,7 @@ const LATE = 1; // seconds after which the others begin to doubt a node that did
 /**
  * What is said of one node. `late` asks for attention.
  *
- * @param {{name: string, version: string, started: number, runs: number, max_runs: number, lag: number, here: boolean}} node
+ * @param {{name: string, version: string, started: number, runs: number, max_runs: number, lag: number, here: boolean, labels: string[]}} node
  * @param {number} now seconds
  */
 export function nodeWords(node, now) {
@@ -20,6 +20,7 @@ export function nodeWords(node, now) {
     runs: node.max_runs ? `${whole(node.runs)} of ${whole(node.max_runs)}` : whole(node.runs),
     lag: node.lag < 0.001 ? "none" : span(node.lag),
     late: node.lag >= LATE,
+    labels: node.labels.join(", "),
   };
 }
 
@@ -38,8 +39,8 @@ export class NodesPart {
   constructor() {
     this.sum = el("p.muted.small", { hidden: true });
     this.rows = el("tbody");
-    const names = ["Server", "Version", "Up", "Runs", "Lag"];
-    const head = names.map((name, at) => el("th", { scope: "col", class: at > 1 ? "right" : null }, name));
+    const names = ["Server", "Version", "Labels", "Up", "Runs", "Lag"];
+    const head = names.map((name, at) => el("th", { scope: "col", class: at > 2 ? "right" : null }, name));
     const frame = el("div.table", { tabindex: "0", role: "group", "aria-label": names.join(", ") });
     frame.append(el("table.numbers", null, el("thead", null, el("tr", null, ...head)), this.rows));
     this.element = el("section.part", { "aria-label": "Servers" }, el("h2", null, "Servers"), frame, this.sum);
@@ -57,8 +58,9 @@ export class NodesPart {
   }
 }
 
-function rowOf({ name, here, version, up, runs, lag, late }) {
+function rowOf({ name, here, version, up, runs, lag, late, labels }) {
   const title = el("td", null, el("code", null, name), here && el("span.small.muted", null, ` ${here}`));
   const right = (content) => el("td.right", null, content);
-  return el("tr", null, title, el("td", null, version), right(up), right(runs), right(late ? el("strong.bad", null, lag) : lag));
+  const shown = late ? el("strong.bad", null, lag) : lag;
+  return el("tr", null, title, el("td", null, version), el("td", null, labels), right(up), right(runs), right(shown));
 }

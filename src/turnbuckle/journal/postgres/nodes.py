@@ -13,8 +13,10 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
+from msgspec.structs import replace
+
 from turnbuckle.journal.address import read_address
-from turnbuckle.journal.nodes import NodeRow, NodeState, NodeTimeout, Perform, Unheld
+from turnbuckle.journal.nodes import PINNED, NodeRow, NodeState, NodeTimeout, Perform, Unheld
 from turnbuckle.journal.port import Closed, JournalError, StorageError, StreamRow
 from turnbuckle.journal.postgres import rows
 from turnbuckle.journal.postgres.gossip import MEMO, PostgresGossip
@@ -37,7 +39,7 @@ _TIDY_EVERY = 60.0
 _TELL_EVERY = 1.0
 _MOST = 100  # questions in one look
 _WORK = "work"
-_SINCE = 2  # the format of the tables that has nodes
+_SINCE = 4  # the format of the tables that has nodes with labels
 _SHARED = ("run", "running"), ("session", "active")
 
 log = logging.getLogger("turnbuckle.nodes")
@@ -90,15 +92,23 @@ WITH alive AS MATERIALIZED {_living("$1")}
 SELECT {rows.COLUMNS} FROM stream
 WHERE kind = $2 AND status = $3 AND name <> ALL($5::text[])
 AND (holder = '' OR until <= {_NOW} OR node NOT IN (SELECT node FROM alive))
+AND NOT EXISTS(SELECT FROM stream p
+    WHERE p.name = '{PINNED}:' || CASE WHEN stream.kind = 'run' THEN stream.parent ELSE stream.name END
+    AND NOT string_to_array(p.status, ' ') <@ $6::text[])
 ORDER BY updated, name LIMIT $4"""
 _TELL = f"""
-INSERT INTO node(number, name, version, since, runs, most, lag) VALUES($1, $2, $3, {_NOW}, $4, $5, $6)
+INSERT INTO node(number, name, version, since, runs, most, lag, labels)
+VALUES($1, $2, $3, {_NOW}, $4, $5, $6, $7)
 ON CONFLICT (number) DO UPDATE SET runs = excluded.runs, most = excluded.most, lag = excluded.lag"""
 _LISTED = f"""
-SELECT number, name, version, since, runs, most, lag, number = $2 FROM node
+SELECT number, name, version, since, runs, most, lag, number = $2, labels FROM node
 WHERE number IN {_living("$1")} ORDER BY since, number"""
 _TIDY_QUESTIONS = f"DELETE FROM question WHERE asked < {_NOW} - {_OLD}"
 _TIDY_NODES = f"DELETE FROM node WHERE number NOT IN {_living('$1')}"
+_TIDY_PINS = f"""
+DELETE FROM stream p WHERE p.kind = '{PINNED}' AND p.updated < {_NOW} - {_OLD}
+AND NOT EXISTS(SELECT FROM stream s WHERE s.name = p.parent)
+AND NOT EXISTS(SELECT FROM stream s WHERE s.parent = p.parent AND s.parent <> '' AND s.kind = 'run')"""
 
 
 class PostgresNodes:
@@ -219,11 +229,13 @@ class PostgresNodes:
 
     # Looking around
 
-    async def unheld(self, limit: int, but: Collection[str] = ()) -> Unheld:
+    async def unheld(self, limit: int, but: Collection[str] = (), labels: Collection[str] = ()) -> Unheld:
         found: list[list[StreamRow]] = []
         async with self._link.use() as connection:
             for kind, status in _SHARED:
-                got = await connection.fetch(_UNHELD, self._grace, kind, status, limit, list(but))
+                got = await connection.fetch(
+                    _UNHELD, self._grace, kind, status, limit, list(but), list(labels)
+                )
                 found.append([rows.stream_row(row) for row in got])
         return Unheld(*found)
 
@@ -234,7 +246,7 @@ class PostgresNodes:
     async def listed(self) -> Sequence[NodeRow]:
         async with self._link.use() as connection:
             found = await connection.fetch(_LISTED, self._grace, self._number)
-        return [NodeRow(*row) for row in found]
+        return [replace(NodeRow(*row[0:8]), labels=tuple(row[8].split())) for row in found]
 
     async def _keep_looking(self) -> None:
         told = tidied = time.monotonic()
@@ -314,13 +326,15 @@ class PostgresNodes:
         name, version, state = self._about
         now = state()
         async with self._link.use() as connection:
-            await connection.execute(_TELL, self._number, name, version, now.runs, now.most, self._lag)
+            told = (now.runs, now.most, self._lag, " ".join(now.labels))
+            await connection.execute(_TELL, self._number, name, version, *told)
 
     async def tidy(self) -> None:
         """Sweep away the nodes that are gone, and what nobody waits for any more."""
         async with self._link.use() as connection:
             await connection.execute(_TIDY_QUESTIONS)
             await connection.execute(_TIDY_NODES, self._grace)
+            await connection.execute(_TIDY_PINS)
         await self.quotas.tidy()
         await self.gossip.tidy()
 

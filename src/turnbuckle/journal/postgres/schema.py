@@ -17,7 +17,7 @@ from turnbuckle.journal.address import Address
 from turnbuckle.journal.port import FormatUnknown
 from turnbuckle.journal.postgres.links import LOCK_MILLISECONDS
 
-FORMAT = 3
+FORMAT = 4
 _PATIENCE = 600.0  # for somebody else who brings a large database up to date
 _TEXT = "text COLLATE \"C\" NOT NULL DEFAULT ''"
 
@@ -156,7 +156,11 @@ BY_ALL_NODES = SchemaStep(
 )
 """What nodes know together: quotas of owners, what was learned of routes, keys. A program that knows nothing
 of it goes on, with limits of its own."""
-STEPS: Mapping[int, SchemaStep] = {0: FIRST, 1: BY_NODES, 2: BY_ALL_NODES}
+BY_LABELS = SchemaStep(
+    ("ALTER TABLE node ADD COLUMN IF NOT EXISTS labels text NOT NULL DEFAULT ''",), oldest=1
+)
+"""What nodes have. One that knows nothing of labels has none, and takes what it finds."""
+STEPS: Mapping[int, SchemaStep] = {0: FIRST, 1: BY_NODES, 2: BY_ALL_NODES, 3: BY_LABELS}
 """From each version to the next."""
 
 

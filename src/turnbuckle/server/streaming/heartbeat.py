@@ -118,11 +118,14 @@ class Heartbeat:
         wall: Callable[[], float],
         trouble: Callable[[], Trouble | None] = lambda: None,
         silent: Callable[[RunId, float, float], None] = lambda run, seconds, now: None,
+        stranded: Callable[[RunId], Awaitable[WaitingOn | None]] | None = None,
     ) -> None:
-        """`trouble` tells what the store suffers from, which all readers wait for. `silent` is told that a
+        """`trouble` tells what the store suffers from, which all readers wait for. `stranded` tells what a
+        run waits for that no server may work on at this moment. `silent` is told that a
         reader of a run got no frame for so many seconds up to now, each `noop` seconds, where only the
         journal can give it one."""
         self._silent = silent
+        self.stranded = stranded
         self._trouble = trouble
         self._keepalive = keepalive
         self._noop = noop
@@ -201,6 +204,11 @@ class Heartbeat:
                 await self._tell(trouble, reader)
                 return
             if now - reader.framed >= self._noop:
+                waits = None if self.stranded is None else await self.stranded(reader.run)
+                if waits is not None:
+                    told = comment(f"waiting for {waits.detail}") + reader.dialect.beat(self._wall(), waits)
+                    await reader.write(told)
+                    return
                 if beat := reader.dialect.beat(self._wall()):
                     await reader.write(beat)
                     return
