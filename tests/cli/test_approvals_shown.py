@@ -1,25 +1,74 @@
 """What a person is asked in a terminal shows all that a yes would be for."""
 
 import asyncio
+import io
 import os
 import pty
 
 import pytest
 
 from turnbuckle.cli.approvals import ask_on_terminal, question_text
+from turnbuckle.cli.pieces import Break, drawn
 from turnbuckle.cli.screen import Screen
+from turnbuckle.narrate.questions import asked as asked_of
+from turnbuckle.narrate.questions import question_lines
 from turnbuckle.turn.facts import ApprovalAsked
+from turnbuckle.vocab.file_change import FileChange
 
 
-@pytest.mark.requirement("R11")
-def test_a_question_shows_everything_and_nothing_that_steers_a_terminal():
-    hostile = "ls " + "x" * 5_000 + "\x1b[2K\x9b1A\u202e; rm -rf ~"
+class Terminal(io.StringIO):
+    """Keeps what a terminal would get."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(asked: ApprovalAsked) -> str:
+    """The whole question as a terminal gets it."""
+    out = Terminal()
+    screen = Screen(out, out, color=False)
+    screen.show([Break(), *drawn(question_lines(asked_of("r", asked)))])
+    return f"{out.getvalue()}? {question_text(asked)}\n"
+
+
+@pytest.mark.requirement("R11", "H10")
+def test_a_question_shows_everything_once_and_nothing_that_steers_a_terminal():
+    hostile = "ls " + "x" * 500 + "\x1b[2K\x9b1A\u202e; rm -rf ~"
     asked = ApprovalAsked(0.0, "a", "c", "shell", {"command": hostile}, "approval", "", None)
-    text = question_text(asked)
-    assert "; rm -rf ~" in text
-    assert text.count("x" * 5_000) == 1
-    assert text.isprintable()
-    assert "\\u001b[2K\\x9b1A\\u202e" in text
+    text = shown(asked)
+    assert text.count("; rm -rf ~") == text.count("x" * 500) == 1
+    assert text.replace("\n", "").isprintable()
+    assert all(sign in text for sign in ("\\x1b[2K", "\\x9b1A", "\\u202e"))
+    assert text.endswith("? May shell run this?\n")
+
+
+@pytest.mark.requirement("H10")
+@pytest.mark.parametrize(
+    "tool, arguments, note, words",
+    [
+        ("shell", {"command": "make", "timeout": 30}, None, 'May shell run this, with {"timeout":30}?'),
+        ("write_file", {"path": "a", "content": "x"}, "", "May write_file do this?"),
+        ("edit_file", {"path": "a", "old": "y", "new": "x"}, "", "May edit_file do this?"),
+        # A diff that is not whole does not stand for the text, and neither does that of anybody's tool.
+        (
+            "write_file",
+            {"path": "a", "content": "x"},
+            "too long",
+            'May write_file run with {"path":"a","content":"x"}?',
+        ),
+        ("save", {"path": "a", "content": "x"}, "", 'May save run with {"path":"a","content":"x"}?'),
+        (
+            "write_file",
+            {"path": "a", "content": "x"},
+            None,
+            'May write_file run with {"path":"a","content":"x"}?',
+        ),
+    ],
+)
+def test_a_question_repeats_nothing_that_is_drawn_above_it(tool, arguments, note, words):
+    changes = () if note is None else (FileChange("a", diff="@@ -0,0 +1 @@\n+x", added=1, note=note),)
+    asked = ApprovalAsked(0.0, "a", "c", tool, arguments, "approval", "", None, changes=changes)
+    assert question_text(asked) == words
 
 
 @pytest.mark.requirement("R11")

@@ -59,9 +59,7 @@ def test_a_connection_lost_behind_any_event_changes_nothing_on_the_screen():
                 1,
                 1,
             )
-            assert [reply for reply in front.replies if reply.startswith("?")] == [
-                '? May shell run with {"command":"make"}?'
-            ]
+            assert [reply for reply in front.replies if reply.startswith("?")] == ["? May shell run this?"]
             await talk.close()
 
     run_scenario(scenario)
@@ -77,7 +75,7 @@ def test_nobody_says_yes_to_what_does_not_stand_on_the_screen_yet():
         front.readable.clear()
         await talk.open()
         talk.entered("go")
-        await eventually(lambda: front.replies[-1:] == ['? May shell run with {"command":"make"}?'])
+        await eventually(lambda: front.replies[-1:] == ["? May shell run this?"])
         assert talk.view().question is None
         assert talk.entered("y") == "refused"
         front.readable.set()
@@ -264,7 +262,7 @@ def test_questions_are_put_one_after_the_other_and_an_answer_from_elsewhere_take
         assert talk.question == ASKED
         place.add("r1", ApprovalAnswered(1_000.0, "a1", "denied", "ann"))
         await eventually(lambda: talk.question == OTHER)
-        await eventually(lambda: '? May shell run with {"command":"rm x"}?' in front.replies)
+        await eventually(lambda: "  $ rm x" in front.lines and talk.asking)
         assert "denied by ann" in front.lines
         assert talk.entered("y", "r1:a1") == "taken"  # it was meant for the other one
         assert place.given == []
@@ -284,7 +282,7 @@ def test_the_next_run_puts_its_question_though_its_number_is_the_same_and_no_old
             "r2", started("r2", "next"), ApprovalAsked(1_000.0, "a1", "c1", "shell", {"command": "rm x"})
         )
         talk.entered("next")
-        await eventually(lambda: '? May shell run with {"command":"rm x"}?' in front.replies)
+        await eventually(lambda: "  $ rm x" in front.lines and talk.asking)
         assert talk.entered("y", begun) == "taken"
         assert place.given == []
         assert talk.entered("y", talk.asking) == "answer"
@@ -310,7 +308,7 @@ def test_all_of_long_arguments_is_seen_at_once_and_again():
     async def scenario():
         long = ApprovalAsked(1_000.0, "a1", "c1", "shell", {"command": "x" * 5_000})
         _place, talk, front = await _asking(long)
-        assert "x" * 5_000 in front.replies[-1]
+        assert any("x" * 5_000 in line for line in front.lines)
         talk.entered("/args", "r1:a1")
         await eventually(lambda: front.replies[-1].count("x") == 5_000)
         assert talk.question == long

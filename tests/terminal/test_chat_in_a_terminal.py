@@ -147,8 +147,8 @@ def test_consent_is_asked_for_in_place_and_the_exact_command_is_shown(answer, ma
     chat = terminal(TURNBUCKLE_TOOLS__APPROVAL__SHELL="ask").turnbuckle("chat")
     chat.wait_for(READY)
     _enter(chat, "run touch made")
-    chat.wait_for('{"command":"touch made"}')
-    chat.wait_for("y/n ›")
+    chat.wait_for("$ touch made")
+    chat.wait_for("/n ›")
     assert not (tmp_path / "made").exists()
     _enter(chat, answer)
     chat.wait_for("completed after")
@@ -163,18 +163,18 @@ def test_a_question_about_a_file_shows_the_task_the_reason_and_the_diff(columns,
     chat = terminal(columns=columns, git=False).turnbuckle("chat")
     chat.wait_for(READY)
     _enter(chat, "write hello.txt with 3 lines")
-    chat.wait_for("y/n ›")
+    chat.wait_for("/n ›")
     asked = chat.text()
     assert "task: write hello.txt with 3 lines" in asked
     assert "asked because: this folder is not in a git work tree" in asked
     assert "hello.txt +3 −1" in asked
     assert "-old \\x1b[2J\\u202ewide" in asked
     assert asked.count("+line ") == 3
-    assert 'would add the rule "write_file" = "allow"' in " ".join(asked.split())
+    assert 'adds the rule "write_file" = "allow"' in " ".join(asked.split())
     assert max(map(len, chat.screen().splitlines())) <= columns
     _enter(chat, "y")
     chat.wait_for("completed after")
-    assert "y/n ›" not in chat.screen()
+    assert "/n ›" not in chat.screen()
     assert len((tmp_path / "hello.txt").read_text().splitlines()) == 3
     chat.send("C-d")
     assert chat.code() == 0
@@ -254,7 +254,7 @@ def test_a_dumb_terminal_gets_plain_lines_and_no_escape_codes(terminal, tmp_path
     chat.wait_for(READY)
     chat.type("run touch made")
     chat.send("Enter")
-    chat.wait_for('{"command":"touch made"}')
+    chat.wait_for("$ touch made")
     chat.wait_for("y/n >")
     chat.type("y")
     chat.send("Enter")

@@ -103,7 +103,7 @@ def test_the_first_half_hour(terminal, tmp_path):
         # A change is seen, and approved: no rule speaks of it, and this folder is not in a git work tree.
         chat.type("make a shopping list")
         chat.send("Enter")
-        asked = chat.wait_for("y/n ›")
+        asked = chat.wait_for("/n ›")
         assert "not in a git work tree" in asked
         assert "list.txt +3 −0" in asked
         assert "+bread" in asked

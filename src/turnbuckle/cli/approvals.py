@@ -14,7 +14,7 @@ from turnbuckle.cli.screen import Screen
 from turnbuckle.journal.port import Reader
 from turnbuckle.journal.tail import tail
 from turnbuckle.narrate.fold import Narration
-from turnbuckle.narrate.questions import question_lines
+from turnbuckle.narrate.questions import question_lines, undrawn
 from turnbuckle.narrate.told import QuestionAnswered, QuestionAsked
 from turnbuckle.runtime.driver import PersonsAnswer
 from turnbuckle.runtime.running import Running
@@ -45,7 +45,7 @@ async def answer_all(
     running: Running,
     ask: Callable[[str], Awaitable[str]],
     after: int,
-    show: Callable[[list[Piece]], None] = lambda pieces: None,
+    show: Callable[[list[Piece]], None],
 ) -> None:
     """Put every question of the run to the person at the terminal, one at a time, until the run has its end.
     What stands before `after` is history, in which a question may have its answer already. One that got its
@@ -105,12 +105,19 @@ async def _put(
 
 
 def question_text(asked: ApprovalAsked | QuestionAsked) -> str:
-    """What a person is asked, with the arguments that a yes would be for."""
+    """What a person is asked, with the arguments that are not drawn above it: the command is, and the text
+    of a file is in its diff."""
     if asked.kind == "question":
         return asked.question
     name = asked.name if isinstance(asked, ApprovalAsked) else asked.tool
     shown = arguments_text(asked.arguments)
-    return f"{name} {shown}: {asked.question}" if asked.question else f"May {name} run with {shown}?"
+    if asked.question:
+        return f"{name} {shown}: {asked.question}"
+    left = undrawn(name, asked.arguments, asked.changes)
+    if left == asked.arguments:
+        return f"May {name} run with {shown}?"
+    do = "run" if "command" not in left and "command" in asked.arguments else "do"
+    return f"May {name} {do} this{f', with {arguments_text(left)}' if left else ''}?"
 
 
 def arguments_text(arguments: dict[str, Any]) -> str:

@@ -1,9 +1,9 @@
 """What a person is asked, made in one place for every surface: whose task it is, which rule asks, the
-command as a command, the change of a file as a diff, and what a yes for good would write. Nothing is left
+command as a command, the change of a file as a diff, and what *always* would write. Nothing is left
 out: a yes is for all of it.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -41,6 +41,12 @@ def asked(run: str, fact: ApprovalAsked, card: int = 0, title: str = "") -> Ques
     )
 
 
+_IN_A_DIFF = {
+    "write_file": frozenset(("path", "content")),
+    "append_file": frozenset(("path", "content")),
+    "edit_file": frozenset(("path", "old", "new")),
+}
+"""What the diff of a built-in tool shows of its arguments."""
 LineKind = Literal["about", "command", "file", "added", "removed", "context"]
 
 
@@ -63,8 +69,17 @@ def question_lines(question: QuestionAsked) -> list[DrawnLine]:
     for change in question.changes:
         lines += change_lines(change)
     if question.always:
-        lines.append(DrawnLine(f"a for always would add the rule {' and '.join(question.always)}"))
+        lines.append(DrawnLine(f"a (always) adds the rule {' and '.join(question.always)}"))
     return lines
+
+
+def undrawn(tool: str, arguments: dict[str, Any], changes: tuple[FileChange, ...]) -> dict[str, Any]:
+    """The arguments that `question_lines` does not show. A diff shows the text of a built-in file tool, if it
+    is whole."""
+    drawn = {"command"} if isinstance(arguments.get("command"), str) else set()
+    if changes and all(change.diff and not change.note for change in changes):
+        drawn |= _IN_A_DIFF.get(tool, frozenset())
+    return {name: value for name, value in arguments.items() if name not in drawn}
 
 
 def change_lines(change: FileChange, most: int = 0) -> list[DrawnLine]:

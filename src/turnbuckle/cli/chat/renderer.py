@@ -237,4 +237,6 @@ def answer_text(answer: QuestionAnswered) -> str:
     if answer.verdict == "expired":
         return "nobody answered in time"
     by = f" by {answer.by}" if answer.by else ""
-    return f"{answer.verdict}{by}{f': {shortened(answer.text)}' if answer.text else ''}"
+    verdict = "always allowed" if answer.always else answer.verdict
+    rules = "; /rules lists what is" if answer.always else ""
+    return f"{verdict}{by}{f': {shortened(answer.text)}' if answer.text else ''}{rules}"

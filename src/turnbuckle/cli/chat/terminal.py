@@ -319,7 +319,9 @@ class TerminalFront:
 def _prompt(view: View) -> str:
     if view.question is None:
         return PROMPT
-    return f"answer {PROMPT}" if view.question.kind == "question" else f"y/n {PROMPT}"
+    if view.question.kind == "question":
+        return f"answer {PROMPT}"
+    return f"{'y/a/n' if view.question.always else 'y/n'} {PROMPT}"
 
 
 def _status(view: View) -> str:
