@@ -6,14 +6,23 @@ from msgspec.structs import replace
 from turnbuckle.testing.world.tools import FACTS
 from turnbuckle.turn import compact, summary
 from turnbuckle.turn.base import opening_of
-from turnbuckle.turn.compaction import Compaction, FileSeen, Folding
+from turnbuckle.turn.compaction import Compaction, FileSeen, Folding, Measure
 from turnbuckle.turn.facts import Compacted, GiveUp, ModelAsked, Streamed
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.policy import CompactionRules, Policy, RouteFacts, ToolFacts
 from turnbuckle.turn.state import Ask, Tally, Turn
 from turnbuckle.turn.window import estimate, room_of
 from turnbuckle.vocab.events import Ended, FinishNoted, TextDelta
-from turnbuckle.vocab.messages import CallPart, Message, ReasoningPart, ResultPart, TextPart, text_of
+from turnbuckle.vocab.messages import (
+    CallPart,
+    FilePart,
+    ImagePart,
+    Message,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+    text_of,
+)
 
 POLICY = Policy(
     (RouteFacts("main", "openai_chat", "m"),),
@@ -291,3 +300,90 @@ def test_a_note_says_so_where_there_is_no_summary():
     told = summary.note("", gathered, 3, recall=False, why="no model could summarise it")
 
     assert "There is no summary: no model could summarise it." in text_of(told.parts)
+
+
+PICTURE = ImagePart(data="QUJD" * 1_000, media_type="image/png")
+PAGES = FilePart(name="plan.pdf", data="QUJD" * 1_000, media_type="application/pdf")
+
+
+def looked_at(number):
+    """A round whose result is a picture."""
+    call = CallPart(f"c{number}", "view", f'{{"page": {number}}}')
+    shown = ResultPart(f"c{number}", (TextPart(f"Page {number}."), PICTURE))
+    return Message("assistant", (call,)), Message("tool", (shown,))
+
+
+@pytest.mark.requirement("I2", "I3")
+def test_a_line_in_place_of_a_result_says_that_there_was_a_picture():
+    turn = turn_of(SYSTEM, user("Look."), *(m for n in range(6) for m in looked_at(n)), own=12)
+
+    step = step_of(turn, 6_000)
+
+    assert isinstance(step, Compacted)
+    assert step.step == "results"
+    assert "(7 characters, a picture (image/png), content" in step.compaction.lines[0].text
+    now = compact.applied(turn, step.compaction).messages
+    results = [part for one in now for part in one.parts if isinstance(part, ResultPart)]
+    assert len(results) == 6, "every call still has its result"
+    assert results[-1].content == (TextPart("Page 5."), PICTURE)
+    assert all(PICTURE not in part.content for part in results[:4])
+
+
+@pytest.mark.requirement("I2", "I3")
+def test_a_summary_of_pictures_tells_who_writes_it_and_who_goes_on_that_they_were_there():
+    shown = Message("user", (TextPart("This is the plan."), TextPart("<env>"), PICTURE, PAGES))
+    turn = turn_of(SYSTEM, shown, *looked_at(1), *TALK, user("And now?"))
+    folding = step_of(turn, 6_000)
+    assert isinstance(folding, Folding)
+
+    (_, asked) = summary.request_messages(turn, folding)
+    told = text_of(asked.parts)
+    assert "This is the plan. <env> [a picture (image/png)] [a document (plan.pdf)]" in told
+    assert "[result: Page 1.] [a picture (image/png)]" in told
+    assert not any(isinstance(part, ImagePart | FilePart) for part in asked.parts)
+    now, _ = summed_up(turn, folding)
+    note = text_of(now.messages[1].parts)
+    assert "This is the plan. <env> [a picture (image/png), which is no longer in sight]" in note
+    assert "[a document (plan.pdf), which is no longer in sight]" in note
+    assert not any(PICTURE in one.parts for one in now.messages)
+
+
+@pytest.mark.requirement("I2", "I3")
+def test_a_picture_of_the_last_turns_stays_in_sight():
+    last = Message("user", (TextPart("What is this?"), PICTURE))
+    turn = turn_of(SYSTEM, *TALK, last)
+    folding = step_of(turn, 5_000)
+    assert isinstance(folding, Folding)
+
+    now, _ = summed_up(turn, folding)
+
+    assert now.messages[-1] == last
+
+
+@pytest.mark.requirement("I4")
+def test_what_may_fit_is_sent_since_only_its_provider_can_weigh_a_document():
+    pages = replace(PAGES, data="QUJD" * 1_000_000)
+    turn = turn_of(SYSTEM, Message("user", (TextPart("Read it."), pages)))
+    assert estimate(turn.messages) > 32_000
+
+    assert step_of(turn, 32_000) is None, "it goes out"
+    refused = step_of(replace(turn, refused=32_000), 32_000)
+    assert isinstance(refused, GiveUp), "and if it is refused, it ends with words"
+    counted = replace(turn, measure=Measure(40_000, 0), measured=len(turn.messages))
+    assert isinstance(step_of(counted, 32_000), GiveUp), "its provider has counted it"
+
+
+@pytest.mark.requirement("I2", "I6")
+@pytest.mark.parametrize("window", [700, 1_000, 3_000, 8_000, 100_000])
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 2.5])
+def test_a_request_for_a_summary_fits_whoever_is_asked_for_it(window, ratio):
+    turn = turn_of(SYSTEM, *TALK, user("And now?"))
+    folding = step_of(turn, 5_000)
+    assert isinstance(folding, Folding)
+
+    fitted = compact.fitted(folding, window, ratio)
+    asked = estimate(summary.request_messages(turn, fitted))
+
+    assert asked * max(ratio, 1.0) + fitted.longest <= window or asked < 320, "nothing but the instructions"
+    assert fitted.told_in <= folding.room
+    assert compact.fitted(folding, None, ratio) == folding

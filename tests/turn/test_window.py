@@ -3,8 +3,26 @@
 import pytest
 
 from turnbuckle.turn.compaction import Measure
-from turnbuckle.turn.window import corrected, estimate, expected, room_of, tokens_of_text, told
-from turnbuckle.vocab.messages import CallPart, ImagePart, Message, ResultPart, TextPart
+from turnbuckle.turn.window import (
+    corrected,
+    estimate,
+    expected,
+    room_of,
+    tokens_of_part,
+    tokens_of_text,
+    told,
+    unsure,
+)
+from turnbuckle.vocab.messages import (
+    CallPart,
+    FilePart,
+    ImagePart,
+    Message,
+    OpaquePart,
+    ProviderState,
+    ResultPart,
+    TextPart,
+)
 
 
 def said(text, role="user"):
@@ -26,6 +44,35 @@ def test_everything_that_is_sent_is_estimated():
     assert estimate([Message("assistant", (call,))]) > 12
     assert estimate([Message("tool", (ResultPart("c1", (TextPart("y" * 400),)),))]) > 100
     assert estimate([Message("user", (ImagePart(url="u"),))]) > 1_000
+
+
+MEGABYTES = "QUJD" * 1_000_000  # base64 of 3 MB
+
+
+@pytest.mark.requirement("I1")
+@pytest.mark.parametrize(
+    "part, least, most",
+    [
+        (ImagePart(data=MEGABYTES), 1_000, 2_000),
+        (ImagePart(data=MEGABYTES, detail="low"), 85, 200),
+        (FilePart(name="a.pdf", data=MEGABYTES, media_type="application/pdf"), 30_000, 110_000),
+        (FilePart(name="a.pdf", data=MEGABYTES * 10, media_type="application/pdf"), 90_000, 110_000),
+        (FilePart(name="a.txt", data="QUJD" * 1_000, media_type="text/plain"), 700, 800),
+        (FilePart(file_id="f1"), 1_000, 2_000),
+        (OpaquePart(ProviderState("gemini", "m", {"inlineData": {"data": MEGABYTES}})), 1_000, 2_000),
+        (OpaquePart(ProviderState("anthropic", "m", {"text": "some words " * 4_000})), 11_000, 11_100),
+        (ResultPart("c", (TextPart("x" * 400), ImagePart(data=MEGABYTES))), 1_100, 2_000),
+    ],
+    ids=["picture", "small picture", "document", "long document", "text", "by id", "opaque picture", "opaque words", "result"],
+)  # fmt: skip
+def test_a_picture_weighs_what_providers_count_and_not_its_bytes(part, least, most):
+    assert least <= tokens_of_part(part) <= most
+
+
+def test_how_much_of_an_estimate_is_a_guess_is_known():
+    shown = Message("tool", (ResultPart("c", (TextPart("x" * 400), ImagePart(url="u"))),))
+    assert unsure([said("x" * 4_000)]) == 0
+    assert unsure([shown, Message("user", (ImagePart(url="u"),))]) == 2 * tokens_of_part(ImagePart(url="u"))
 
 
 @pytest.mark.requirement("I1")

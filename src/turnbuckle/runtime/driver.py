@@ -354,14 +354,18 @@ class Driver:
             ask.why,
             ladder.notes_for(self.turn, ask, way, self._policy),
             ask.stream and self._model.streams(route.name),
-            ask.folding.cap if ask.folding is not None else ask.cap if route.name == ask.route else route.cap,
+            size.folding.longest
+            if size.folding is not None
+            else ask.cap
+            if route.name == ask.route
+            else route.cap,
             ask.effort if route.name == ask.route else route.effort,
             ask.cap_field if route.name == ask.route else None,
             way=way,
             expected=size.expected,
             guessed=size.guessed,
             window=size.window,
-            folding=ask.folding,
+            folding=size.folding,
         )
         shown = self.turn.shown if ask.folding is None else ""
         self._prices.look(route)

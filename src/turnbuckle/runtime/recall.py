@@ -14,9 +14,9 @@ from msgspec import Struct
 from turnbuckle.journal.port import Reader
 from turnbuckle.runtime.conversation import Conversations
 from turnbuckle.runtime.runs import READING
-from turnbuckle.turn.summary import RECALL
+from turnbuckle.turn.summary import RECALL, seen_in
 from turnbuckle.vocab.ids import RunId, SessionId
-from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, text_of
+from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, words_of
 
 MOST_FOUND = 6
 MOST_RUNS = 50_000
@@ -87,7 +87,7 @@ def _texts(message: Message, wanted: str, asked: set[str]) -> Iterator[tuple[str
             case CallPart(id, name, arguments) if id not in asked:
                 yield f"you called {name}", arguments
             case ResultPart(call_id, content) if call_id not in asked:
-                text = text_of(content)
+                text = "\n".join([words_of(content), *(f"[{seen}]" for seen in seen_in(content))]).strip()
                 yield "" if call_id == wanted else f"result of {call_id}", text
             case _:
                 pass

@@ -25,6 +25,8 @@ class RequestSize(Struct, frozen=True):
     guessed: int = 0
     window: int | None = None
     first: Compacted | Folding | GiveUp | NothingToShrink | None = None
+    folding: Folding | None = None
+    """The summary that it asks for, as this route can be asked for it."""
 
 
 class RoomKeeper:
@@ -40,9 +42,10 @@ class RoomKeeper:
     ) -> RequestSize:
         """The size of the next request to this route, and what is due before it."""
         if ask.folding is not None:
-            messages = summary.request_messages(turn, ask.folding)
-            guessed = estimate(messages)
-            return RequestSize(guessed, guessed, await self._windows.of(route, guessed))
+            window = await self._windows.of(route, ask.folding.room)
+            folding = compact.fitted(ask.folding, window, compact.ratio_of(turn))
+            guessed = estimate(summary.request_messages(turn, folding))
+            return RequestSize(guessed, guessed, window, folding=folding)
         tools = self._tools_size(turn, route, own)
         more = (*ask.notes, *(message for spoken in turn.spoken for message in spoken.messages))
         guessed = self._histories.estimate(turn.session, turn.messages) + estimate(more) + tools

@@ -19,7 +19,7 @@ from turnbuckle.turn.compaction import Compaction, Folding, Measure, ResultLine,
 from turnbuckle.turn.facts import Compacted, GiveUp
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
-from turnbuckle.turn.window import WindowRoom, corrected, estimate, expected, tokens_of_part
+from turnbuckle.turn.window import WindowRoom, corrected, estimate, expected, tokens_of_part, unsure
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, text_of
 from turnbuckle.vocab.reply import Reply
@@ -38,6 +38,8 @@ _LONGEST = 1.25
 _TRANSCRIPT = 24_000
 """Tokens that the summarised part is told in where nobody knows the window of who summarises."""
 _TRANSCRIPT_SHARE = 0.6
+_SAFE = 0.9
+"""Of a window, what a request for a summary may fill together with its answer."""
 _KEPT_ROUND = 2
 
 
@@ -138,7 +140,11 @@ def _all(
     return _folding(turn, upto, room, used, keep, summarising)
 
 
-def _full(turn: Turn, room: WindowRoom, used: int, why: str) -> GiveUp:
+def _full(turn: Turn, room: WindowRoom, used: int, why: str) -> GiveUp | None:
+    """The honest end. What may fit, since nobody but its provider knows what a picture weighs, is sent."""
+    new = turn.messages if turn.measure is None else turn.messages[turn.measured :]
+    if not turn.refused and used - int(unsure(new) * max(ratio_of(turn), 1.0)) <= room.limit:
+        return None
     words = (
         f"the conversation does not fit the model: it takes about {used:,} tokens of {room.window:,}, "
         f"and {why}. Send a shorter message, name a route with a larger window, or begin a new conversation "
@@ -179,7 +185,8 @@ def _line(call: CallPart | None, part: ResultPart, policy: Policy, *, newest: bo
     text = text_of(part.content)
     name = call.name if call is not None else "a tool"
     given = summary.shortened(call.arguments, 160) if call is not None else ""
-    size = f"{len(text):,} characters, content {summary.mark_of(text)}"
+    shown = [*summary.seen_in(part.content)]
+    size = ", ".join([f"{len(text):,} characters", *shown, f"content {summary.mark_of(text)}"])
     how = []
     if kept := summary.kept_line(text):
         how.append(kept)
@@ -278,6 +285,17 @@ def _folding(
     window = summarising or (room.window if room is not None else None)
     transcript = int(window * _TRANSCRIPT_SHARE / max(ratio_of(turn), 1.0)) if window else _TRANSCRIPT
     return Folding(upto, transcript, used, _cap(room), keep)
+
+
+def fitted(folding: Folding, window: int | None, ratio: float) -> Folding:
+    """The same for a route of this window: the conversation in what is left beside the instructions and the
+    summary itself."""
+    if window is None:
+        return folding
+    around = estimate(summary.summary_request((), 0, folding.keep))
+    cap = min(folding.cap, max(window // 4, _SUMMARY_LEAST))
+    fits = int((window * _SAFE - cap) / max(ratio, 1.0)) - around
+    return replace(folding, fits=max(fits, 1), cap_fits=cap)
 
 
 def summarised(turn: Turn, policy: Policy, *, bound: bool) -> Compacted:

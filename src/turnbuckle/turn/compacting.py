@@ -35,6 +35,7 @@ def ask_for(turn: Turn, folding: Folding, policy: Policy) -> Ask:
 
 
 def _asking(policy: Policy, route: RouteName, folding: Folding, after: float = 0.0) -> Ask:
+    folding = replace(folding, fits=0, cap_fits=0)  # that is seen when it is known who is asked
     return replace(ask_on(policy.route(route), "compact"), cap=None, folding=folding, after=after)
 
 
@@ -92,7 +93,7 @@ def _choice(turn: Turn, ask: Ask, failure: Failure | None, policy: Policy) -> De
         return GiveUp("cancelled", "stopped")
     if failure is not None and failure.kind == "budget":
         return GiveUp("partial" if turn.has_something else "failed", failure.message)
-    if failure is not None and failure.kind in ("context", "too_large") and folding.room > _LEAST_ROOM:
+    if failure is not None and failure.kind in ("context", "too_large") and folding.told_in > _LEAST_ROOM:
         return Reask("smaller")
     passes = failure is None or failure.retryable
     if passes and folding.tries < policy.stream_retries:
@@ -127,7 +128,7 @@ def decided_on(turn: Turn, decided: Decided, policy: Policy) -> Turn:
             failed = (*folding.failed, ask.route)
             again = _asking(policy, route, replace(folding, failed=failed, tries=0))
         case Reask("smaller"):
-            again = _asking(policy, ask.route, replace(folding, room=folding.room // 2))
+            again = _asking(policy, ask.route, replace(folding, room=folding.told_in // 2))
         case GiveUp():
             kept = replace(turn, ask=turn.suspended or ask, suspended=None, reply=None)
             return replace(kept, phase="ending", giving_up=choice, failure=decided.failure)

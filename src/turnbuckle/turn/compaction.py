@@ -69,7 +69,8 @@ class Measure(Struct, frozen=True):
 class Folding(Struct, frozen=True, omit_defaults=True):
     """A summary that is being made: of all that is before message `upto`, told in `room` tokens, in `cap`
     tokens at most. `used` is what the history takes before it, `keep` what somebody wants to be kept,
-    `failed` are the routes that could not make it."""
+    `failed` are the routes that could not make it. The route that is asked takes no more than `fits`, and
+    writes no more than `cap_fits`; 0, if nobody knows."""
 
     upto: int
     room: int
@@ -78,3 +79,15 @@ class Folding(Struct, frozen=True, omit_defaults=True):
     keep: str = ""
     failed: tuple[RouteName, ...] = ()
     tries: int = 0
+    fits: int = 0
+    cap_fits: int = 0
+
+    @property
+    def told_in(self) -> int:
+        """Tokens in which the conversation is told to the route that is asked."""
+        return min(self.room, self.fits or self.room)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of what it may write."""
+        return min(self.cap, self.cap_fits or self.cap)

@@ -19,7 +19,18 @@ from turnbuckle.turn.compaction import Compaction, FileSeen, Folding
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
 from turnbuckle.turn.window import BYTES_PER_TOKEN, estimate
-from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, text_of
+from turnbuckle.vocab.messages import (
+    BORDER,
+    CallPart,
+    FilePart,
+    ImagePart,
+    Message,
+    Part,
+    ResultPart,
+    TextPart,
+    text_of,
+    words_of,
+)
 
 RECALL = "recall"
 """The name of the tool that searches the conversation."""
@@ -31,6 +42,8 @@ _FIRST_WORDS, _WORDS, _ALL_WORDS = 2_000, 500, 6_000
 """Characters of the first thing that the user said, of each later one, and of all together. In a small window
 there is less room for them, and for the files."""
 _FILES = 150
+_NAMED = 120
+"""Characters of a picture's address or a document's name."""
 _PER_FILE = 16
 _FORBIDS = re.compile(
     r"\b(?:do ?n['o]t|never|must ?n[o']t|not allowed|forbidden|avoid|only|always|nicht|kein|nie)\b", re.I
@@ -76,9 +89,7 @@ class Gathered(Struct, frozen=True):
         stays a message."""
         history = [*before.note[1:], *messages]
         new = [
-            text_of(message.parts).strip()
-            for message in history
-            if is_users(message) and message not in spared
+            _said(message.parts).strip() for message in history if is_users(message) and message not in spared
         ]
         files = seen_files(messages, before, policy)
         words = _fitting([*before.words, *filter(None, new)], min(_ALL_WORDS, room * BYTES_PER_TOKEN))
@@ -206,7 +217,7 @@ def note(text: str, gathered: Gathered, count: int, *, recall: bool, why: str = 
 def request_messages(turn: Turn, folding: Folding) -> tuple[Message, ...]:
     """What a model is asked for a summary: the oldest part told as one text that fits."""
     first = next((i for i, message in enumerate(turn.messages) if message.role != "system"), 0)
-    return summary_request(turn.messages[first : folding.upto], folding.room, folding.keep)
+    return summary_request(turn.messages[first : folding.upto], folding.told_in, folding.keep)
 
 
 def summary_request(messages: tuple[Message, ...], room: int, keep: str = "") -> tuple[Message, ...]:
@@ -243,11 +254,31 @@ def _line(message: Message, words: int, call: int, result: int) -> str:
                 parts.append(f"[called {name} {shortened(arguments, call)}]")
             case ResultPart(_, content, failed):
                 what = "failed" if failed else "result"
-                parts.append(f"[{what}: {shortened(text_of(content), result)}]")
+                parts.append(f"[{what}: {shortened(words_of(content), result)}]")
+                parts += [f"[{seen}]" for seen in seen_in(content)]
             case _:
-                pass
+                parts += [f"[{seen}]" for seen in seen_in((part,))]
     who = "Runtime" if message.note else message.role.capitalize()
     return f"{who}: {' '.join(parts)}" if parts else ""
+
+
+def seen_in(parts: tuple[Part, ...]) -> Iterator[str]:
+    """What else than words is in these parts: only that it was there can be told in words."""
+    for part in parts:
+        match part:
+            case ImagePart(url, _, media_type):
+                named = url if url and not url.startswith("data:") else media_type
+                yield f"a picture{f' ({shortened(named, _NAMED)})' if named else ''}"
+            case FilePart(name, url, _, media_type):
+                yield f"a document ({shortened(name or url or media_type or 'without a name', _NAMED)})"
+            case _:
+                pass
+
+
+def _said(parts: tuple[Part, ...]) -> str:
+    """A person's words, with what they showed."""
+    shown = " ".join(f"[{seen}, which is no longer in sight]" for seen in seen_in(parts))
+    return BORDER.join(filter(None, (words_of(parts), shown)))
 
 
 def within(text: str, tokens: int) -> str:

@@ -29,6 +29,13 @@ _PER_MESSAGE = 4
 _PER_CALL = 12
 _IMAGE = 1_200
 """Tokens of a picture, as most providers count one of usual size."""
+_LOW_DETAIL = 100
+_DOCUMENT = 40
+"""Characters of a document's content (base64) for a token of it: a page is some 2,500 tokens, and 100,000
+characters. No provider takes more pages than are `_LONGEST_DOCUMENT`."""
+_LONGEST_DOCUMENT = 100_000
+_DATA = 4 * _IMAGE
+"""A word of more characters than this is no word but data, such as a picture, and weighs as one."""
 _LEAST_RATIO, _MOST_RATIO = 0.4, 4.0
 _UNKNOWN_SHARE = 0.9
 """Of a request that was refused as too large, so much is taken to be the window where nobody names it."""
@@ -93,13 +100,35 @@ def tokens_of_part(part: Part) -> int:
         case ReasoningPart(text, state):
             return tokens_of_text(text) + (0 if text or state is None else _size_of(state.data))
         case OpaquePart(state):
-            return _size_of(state.data)
-        case ImagePart():
-            return _IMAGE
+            return _size_of(_without_data(state.data))
+        case ImagePart(detail=detail):
+            return _LOW_DETAIL if detail == "low" else _IMAGE
+        case FilePart(data=data, media_type=media_type) if media_type.startswith("text/"):
+            return len(data) * 3 // (4 * BYTES_PER_TOKEN)
         case FilePart(data=data):
-            return _IMAGE + len(data) // (2 * BYTES_PER_TOKEN)
+            return _IMAGE + min(len(data) // _DOCUMENT, _LONGEST_DOCUMENT)
         case _:
             return tokens_of_text(part.text)
+
+
+def unsure(messages: Iterable[Message]) -> int:
+    """How much of an estimate is a guess about pictures and documents: only their provider can weigh them."""
+    return sum(_unsure_of(part) for message in messages for part in message.parts)
+
+
+def _unsure_of(part: Part) -> int:
+    if isinstance(part, ResultPart):
+        return sum(map(_unsure_of, part.content))
+    return tokens_of_part(part) if isinstance(part, ImagePart | FilePart | OpaquePart) else 0
+
+
+def _without_data(value: object) -> object:
+    """A value with its data as short as a picture is light."""
+    if isinstance(value, str):
+        return value if len(value) <= _DATA or " " in value[:_DATA] else value[:_DATA]
+    if isinstance(value, dict):
+        return {name: _without_data(inner) for name, inner in value.items()}
+    return [_without_data(inner) for inner in value] if isinstance(value, list) else value
 
 
 def tokens_of_text(text: str) -> int:

@@ -92,6 +92,38 @@ def test_a_provider_that_fails_is_told_and_nothing_is_taken_for_a_summary(tmp_pa
     assert reply.json["error"]["message"]
 
 
+@pytest.mark.requirement("J3", "I3")
+def test_a_model_of_a_small_window_is_told_less_and_a_picture_leaves_room_for_words(tmp_path: Path):
+    picture = {"type": "input_image", "image_url": f"data:image/png;base64,{'QUJD' * 20_000}"}
+    words = {"type": "input_text", "text": "We launch on Tuesday."}
+    shown = {"type": "message", "role": "user", "content": [words, picture]}
+    long = [{"type": "message", "role": "assistant", "content": f"{n}. " + "word " * 700} for n in range(20)]
+    refused: list[int] = []
+
+    def narrow(request: LabRequest) -> Iterable[ScriptItem]:
+        taken = len(str(request.body["messages"])) // 4
+        if taken > 5_000:
+            refused.append(taken)
+            error = '{"error": {"message": "maximum context length is 5000 tokens", "code": "context_length_exceeded"}}'
+            return (Status(400, error),)
+        return model(request)
+
+    async def scenario(server: LiveServer):
+        body = {"model": "lab", "input": [INPUT[0], *long, shown]}
+        return await server.post("/v1/responses/compact", body, idempotency_key="k")
+
+    reply = run_scenario(scenario, tmp_path, narrow)
+    assert reply.status == 200, reply.json
+    assert len(refused) <= 4
+    first, last, summary = reply.json["output"]
+    assert first["content"] == [{"type": "input_text", "text": INPUT[0]["content"]}]
+    assert last["content"] == [
+        words,
+        {"type": "input_text", "text": "[a picture, which is no longer in sight]"},
+    ]
+    assert opened(summary["encrypted_content"]) == "Task: launch. Decisions: Tuesday."
+
+
 @pytest.mark.parametrize("text", ["", "tb1.%%%", "tb1.\ud800", "gAAAAprovider", MARK + "A" * LONGEST])
 def test_what_is_not_ours_or_damaged_is_not_opened(text: str):
     assert opened(text) is None

@@ -7,7 +7,8 @@ from typing import Any
 
 import openai
 import pytest
-from support.server.live_server import LiveServer, run_scenario
+from support.processes.server_process import ServerProcess, run_process_scenario
+from support.server.live_server import LiveServer, gate, run_scenario
 
 from turnbuckle.lab.script import CutOff, Finish, Frame, LabRequest, Raw, Say, ScriptItem, Status
 
@@ -209,6 +210,109 @@ def test_calls_of_a_choice_that_stopped_short_are_not_handed_over(tmp_path: Path
         }
 
     run_scenario(scenario, tmp_path, model)
+
+
+@pytest.mark.requirement("I8", "A1")
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_choice_that_its_provider_failed_at_makes_the_run_partial_and_the_others_keep_their_ends(
+    tmp_path: Path, stream: bool
+) -> None:
+    async def scenario(server: LiveServer) -> None:
+        body = {**ASKED, "n": 2}
+        if stream:
+            async with server.listen("/v1/chat/completions", {**body, "stream": True}) as listener:
+                made = put_together(await listener.rest())
+            view = await server.ended(listener.run)
+            assert view["outcome"]["kind"] == "partial"
+            assert "choice 1" in view["outcome"]["why"]
+        else:
+            reply = await server.post("/v1/chat/completions", body)
+            assert reply.headers["x-turnbuckle-outcome"] == "partial"
+            made = {
+                one["index"]: {"text": one["message"]["content"], "calls": [], "finish": one["finish_reason"]}
+                for one in reply.json["choices"]
+            }
+        assert made == {
+            0: {"text": "A.", "calls": [], "finish": "stop"},
+            1: {"text": "B", "calls": [], "finish": "error"},
+        }
+        assert len(server.lab.requests) == 1
+
+    def model(_: LabRequest) -> Iterable[ScriptItem]:
+        return (chunk(0, {"content": "A."}, "stop"), chunk(1, {"content": "B"}), chunk(1, {}, "error"), DONE)
+
+    run_scenario(scenario, tmp_path, model)
+
+
+def halfway(_: LabRequest) -> Iterable[ScriptItem]:
+    """All three have begun and the second has ended, when nothing more comes."""
+    frames = list(three(until=9))[:-1]
+    return [*frames[:3], frames[8], frames[3], gate(1), *frames[4:8]]
+
+
+@pytest.mark.requirement("I8")
+def test_a_stop_ends_every_choice_truthfully_and_hands_over_no_call(tmp_path: Path) -> None:
+    async def scenario(server: LiveServer) -> None:
+        body = {**ASKED, "stream": True, "tools": [TOOL]}
+        async with server.listen("/v1/chat/completions", body) as listener:
+            await listener.until(b"b.")
+            assert (await server.post(f"/v1/runs/{listener.run}/stop")).status == 200
+            await listener.rest()
+            made = put_together(listener.frames)
+        assert made[0] == {"text": "A\n\n[Stopped.]", "calls": [], "finish": "length"}
+        assert (made[1]["text"], made[1]["finish"]) == ("Bb.", "length")
+        assert made[2] == {"text": "[Stopped.]", "calls": [], "finish": "length"}
+        assert (await server.ended(listener.run))["outcome"]["kind"] == "cancelled"
+        assert len(server.lab.requests) == 1
+
+    run_scenario(scenario, tmp_path, halfway)
+
+
+@pytest.mark.requirement("I8", "E4")
+def test_a_reader_that_comes_back_by_its_cursor_gets_the_rest_of_every_choice_once(tmp_path: Path) -> None:
+    async def scenario(server: LiveServer) -> None:
+        body = {**ASKED, "stream": True, "tools": [TOOL]}
+        run = ""
+        async with server.listen(
+            "/v1/chat/completions", body, x_turnbuckle_on_disconnect="detach"
+        ) as listener:
+            await listener.until(b"b.")
+            run = listener.run
+        server.behind.gates.open(1)
+        await server.ended(run)
+        whole = await server.events(run)
+        for place, frame in enumerate(whole, 1):
+            rest = await server.events(run, int(frame.id))
+            assert [one.raw for one in rest] == [one.raw for one in whole[place:]]
+        pieces = [one.json for one in whole if b'"choice"' in one.data]
+        assert sum(str(piece).count("'b.'") for piece in pieces) == 1
+
+    run_scenario(scenario, tmp_path, halfway)
+
+
+@pytest.mark.process
+@pytest.mark.requirement("I8", "E1")
+def test_a_kill_in_the_midst_of_several_answers_ends_each_as_far_as_it_was_shown(tmp_path: Path) -> None:
+    async def scenario(server: ServerProcess) -> None:
+        await server.start()
+        body = {**ASKED, "stream": True, "tools": [TOOL]}
+        async with server.listen("/v1/chat/completions", body, idempotency_key="k") as listener:
+            await listener.until(b"b.")
+            run = listener.run
+            await server.kill()
+        server.behind.gates.open(1)
+        await server.start()
+        assert (await server.ended(run))["outcome"]["kind"] == "partial"
+        made = put_together(await server.read("/v1/chat/completions", body, idempotency_key="k"))
+        assert [made[at]["text"].partition("\n")[0].partition("[")[0] for at in range(3)] == ["A", "Bb.", ""]
+        assert [made[at]["finish"] for at in range(3)] == ["length"] * 3
+        assert "[Not finished" in made[0]["text"]
+        assert "[Not finished" not in made[1]["text"]
+        assert made[2]["calls"] == []
+        assert len(server.behind.lab.requests) == 1
+        assert await server.stop() == 0
+
+    run_process_scenario(scenario, tmp_path, halfway, gap=60)
 
 
 def hello(_: LabRequest) -> Iterable[ScriptItem]:

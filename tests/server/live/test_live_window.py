@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from support.processes.server_process import ServerProcess, run_process_scenario
 from support.server.live_server import ApiClient, LiveServer, eventually, lab_provider, run, serve_live
-from support.server.narrow_model import REFUSALS, NarrowModel, long_turn
+from support.server.narrow_model import NOTES, REFUSALS, NarrowModel, long_turn
 
-from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem
+from turnbuckle.lab.received import messages_of
+from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem, Status
+from turnbuckle.vocab.events import Usage
+from turnbuckle.vocab.messages import text_of
 
 TURNS = 6
 NO_TOOLS = "enable = []"
@@ -79,6 +82,100 @@ def test_the_window_of_a_session_is_that_of_the_route_which_answered(tmp_path: P
                 await scenario(server)
 
     run(main())
+
+
+NARROW = 2_500
+
+
+class TwoModels:
+    """The first writes no summaries. The second does, and refuses what is over its window, answer included."""
+
+    def __init__(self) -> None:
+        self.refused: list[int] = []
+        self.summaries = 0
+
+    def __call__(self, request: LabRequest) -> Iterable[ScriptItem]:
+        taken = len(json.dumps(request.body["messages"])) // 4
+        asks = any("Write the notes now" in text_of(message.parts) for message in messages_of(request))
+        if request.body["model"] == "n":
+            if taken + request.body.get("max_completion_tokens", 0) > NARROW:
+                self.refused.append(taken)
+                return (
+                    Status(400, body='{"error":{"code":"context_length_exceeded","message":"too long"}}'),
+                )
+            self.summaries += asks
+            return (Say(NOTES), Finish(usage=Usage(input=taken, output=20)))
+        if asks:
+            return (Status(400, body='{"error":{"message":"no summaries here"}}'),)
+        return (Say("One more. " * 60), Finish(usage=Usage(input=taken, output=150)))
+
+
+@pytest.mark.requirement("I2", "I6")
+@pytest.mark.parametrize("writer", ["", 'route = "narrow"'], ids=["falls back", "is named"])
+def test_a_summary_by_a_route_of_a_smaller_window_is_asked_for_in_what_fits(
+    tmp_path: Path, writer: str
+) -> None:
+    model = TwoModels()
+
+    async def main() -> None:
+        async with lab_provider(model) as behind:
+            more = (
+                '[[routes]]\nname = "narrow"\nprotocol = "openai_chat"\nmodel = "n"\napi_key = "any"\n'
+                f'context_window = {NARROW}\nbase_url = "URL/v1"\n[context]\n{writer}'
+            )
+            settings = {"route": "context_window = 6000", "more": more, "tools": NO_TOOLS}
+            async with serve_live(tmp_path, behind, server="drain = 0", **settings) as server:
+                await server.post("/v1/sessions", {"id": "a"})
+                views = await talk(server, "a", range(20))
+                assert {view["status"] for view in views} == {"completed"}
+                assert sum(view["context"]["compactions"] for view in views) >= 1
+
+    run(main())
+    assert model.summaries >= 1
+    assert model.refused == []
+
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+@pytest.mark.requirement("I2", "I3")
+def test_a_conversation_with_pictures_and_documents_is_made_smaller_and_goes_on(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        told = json.dumps(request.body["messages"])
+        if "Write the notes now" in told:
+            asked.append(told)
+            return (Say(NOTES), Finish())
+        taken = len(told) // 4 + 1_000 * told.count("data:")
+        return (Say("Seen. " * 40), Finish(usage=Usage(input=taken, output=60)))
+
+    async def main() -> None:
+        async with lab_provider(model) as behind:
+            settings = {"route": "context_window = 9000", "tools": NO_TOOLS, "server": "drain = 0"}
+            async with serve_live(tmp_path, behind, **settings) as server:
+                for turn in range(9):
+                    content = [
+                        {"type": "text", "text": f"Picture {turn}: what is it?"},
+                        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
+                        {"type": "file", "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PIXEL}"}},
+                    ]  # fmt: skip
+                    body = {"model": "agent", "messages": [{"role": "user", "content": content}]}
+                    reply = await server.post("/v1/chat/completions", body, x_turnbuckle_session="a")
+                    assert reply.status == 200, reply.json
+                assert (await server.get("/v1/sessions/a/context")).json["summary"] == NOTES
+                listed = (await server.get("/v1/sessions/a/messages?limit=100")).json["data"]
+                assert json.dumps(listed).count("Picture ") == 9
+                last = json.dumps(behind.lab.requests[-1].body["messages"])
+                assert "Picture 0: what is it? [a picture (image/png), which is no longer in sight]" in last
+                assert last.count("data:image/png") < 9
+                assert "Picture 8" in last
+                assert PIXEL in last
+
+    run(main())
+    assert asked
+    assert "[a picture (image/png)] [a document (a.pdf)]" in asked[0]
+    assert PIXEL not in "".join(asked)
 
 
 KILLS = {

@@ -45,6 +45,11 @@ def bare_end(said: list[str]) -> EndKind:
     return "bare" if ends_like_an_end("".join(said)) else ""
 
 
+def is_failure(said: object) -> bool:
+    """Whether a reason to stop is that the host failed."""
+    return isinstance(said, str) and _FINISHES.get(said.strip().lower()) == "failed"
+
+
 def failed_by(finish: FinishNoted | None) -> Failure:
     """What a host means that gives a failure as its reason to stop."""
     said = (finish.detail or finish.said) if finish is not None else ""

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from turnbuckle.server.faces.responses.handler import ResponsesApi
+from turnbuckle.server.http.begin import KEY
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, RequestHead, json_answer
 from turnbuckle.server.http.problems import refused
 from turnbuckle.service.catalog import AGENT
@@ -23,6 +24,10 @@ from turnbuckle.wire.openai_responses.parse_request import ResponsesAsked, read_
 ROOM = 24_000
 """Tokens of the conversation that a model is told for its summary: what is longer is shortened in its middle,
 so that it fits a window of 32,000."""
+LEAST_ROOM = 1_500
+"""A model that says that this is too much is not asked again."""
+LARGE_PART = 4_000
+"""Characters of a picture or a document from which on only that it was there is kept."""
 KEPT_CHARACTERS = 40_000
 """Of the user's own messages, the newest first. The summary tells of the others."""
 
@@ -46,7 +51,7 @@ class CompactApi:
             raise Problem(
                 400, "there is nothing to compact: give input or previous_response_id", param="input"
             )
-        summary = await self._summary(exchange, asked.model, messages)
+        summary = await self._fitting_summary(exchange, asked.model, messages)
         response = msgspec.json.decode(summary.body)
         if summary.status != 200 or response.get("status") != "completed":
             return summary if summary.status != 200 else _unfinished(response)
@@ -70,14 +75,28 @@ class CompactApi:
             raise refused(asked)
         return asked
 
-    async def _summary(self, exchange: Exchange, model: str, messages: tuple[Message, ...]) -> Answer:
+    async def _fitting_summary(self, exchange: Exchange, model: str, messages: tuple[Message, ...]) -> Answer:
+        """A model with a smaller window is told the conversation in fewer words."""
+        room = ROOM
+        summary = await self._summary(exchange, model, messages, room)
+        while room > LEAST_ROOM and _is_too_long(summary):
+            room //= 2
+            summary = await self._summary(exchange, model, messages, room)
+        return summary
+
+    async def _summary(
+        self, exchange: Exchange, model: str, messages: tuple[Message, ...], room: int
+    ) -> Answer:
         chosen = self._runs.catalog.choose(model)
         route = chosen.name
         if chosen.own_tools:  # a summary runs no tools
             route = chosen.route or next(iter(self._runs.catalog.relays), "")
-        system, ask = (text_of(message.parts) for message in summary_request(messages, ROOM))
+        system, ask = (text_of(message.parts) for message in summary_request(messages, room))
         body = {"model": route or AGENT, "instructions": system, "input": ask, "store": False}
-        head = RequestHead("POST", exchange.path, b"", _headers(exchange), exchange.request_id)
+        headers = _headers(exchange)
+        if room < ROOM and KEY in headers:
+            headers[KEY] = f"{headers[KEY]}-{room}"  # it is another request
+        head = RequestHead("POST", exchange.path, b"", headers, exchange.request_id)
 
         async def read() -> bytes:
             return msgspec.json.encode(body)
@@ -93,6 +112,28 @@ def _headers(exchange: Exchange) -> dict[str, str]:
     return {name: value for name, value in exchange.headers.items() if not name.startswith("x-turnbuckle-")}
 
 
+def _is_too_long(answer: Answer) -> bool:
+    if answer.status not in (400, 413):
+        return False
+    error = msgspec.json.decode(answer.body).get("error") or {}
+    return error.get("code") in ("context_length_exceeded", "request_too_large")
+
+
+def _lighter(item: dict[str, Any]) -> dict[str, Any]:
+    """A message without the bytes of its pictures and documents, which would leave no room for words."""
+    content = item.get("content")
+    if not isinstance(content, list):
+        return item
+    return {**item, "content": [_lighter_part(part) for part in content]}
+
+
+def _lighter_part(part: dict[str, Any]) -> dict[str, Any]:
+    shown = {"input_image": "a picture", "input_file": "a document"}.get(str(part.get("type")))
+    if shown is None or len(msgspec.json.encode(part)) <= LARGE_PART:
+        return part
+    return {"type": "input_text", "text": f"[{shown}, which is no longer in sight]"}
+
+
 def _kept_items(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What the client's own side said, the newest as far as it fits."""
     kept: list[dict[str, Any]] = []
@@ -100,10 +141,11 @@ def _kept_items(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for item in reversed(items):
         if item.get("type") != "message" or item.get("role") not in ("user", "system", "developer"):
             continue
-        room -= len(msgspec.json.encode(item))
+        lighter = _lighter(item)
+        room -= len(msgspec.json.encode(lighter))
         if room < 0:
             break
-        kept.append(item)
+        kept.append(lighter)
     return kept[::-1]
 
 
