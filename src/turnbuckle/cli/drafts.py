@@ -2,16 +2,17 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from cyclopts import App, Parameter
+from cyclopts import App
 from msgspec import Struct
 
 from turnbuckle.app import open_reader
 from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_json, echo_whole
 from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
+from turnbuckle.cli.options import Config, Json, JsonFlag
 from turnbuckle.cli.run import guarded
 from turnbuckle.cli.table import echo_table
 from turnbuckle.config import Loaded
@@ -23,7 +24,6 @@ from turnbuckle.service.run_view import draft_of
 from turnbuckle.vocab.ids import RunId
 
 app = App(name="drafts", help="What is kept of calls that were cut: list, show, save.")
-Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False)]
 
 
 class RunDraft(Struct, frozen=True):
@@ -43,29 +43,19 @@ class RunDraft(Struct, frozen=True):
 
 
 @app.command(name="list")
-def list_drafts(*, config: Path | None = None, as_json: Json = False) -> int:
-    """List open drafts, those of the last touched run first.
-
-    Parameters
-    ----------
-    config
-        The settings; turnbuckle.toml in this folder if left out.
-    as_json
-        As JSON, for programs.
-    """
+def list_drafts(*, config: Config = None, as_json: Json = False) -> int:
+    """List open drafts, those of the last touched run first."""
     return guarded(lambda: _list(load_for(config), as_json))
 
 
 @app.command
-def show(draft: str, /, *, config: Path | None = None, as_json: Json = False) -> int:
+def show(draft: str, /, *, config: Config = None, as_json: JsonFlag = False) -> int:
     """Print the text of a draft.
 
     Parameters
     ----------
     draft
         Its id as the list shows it, or a part of it that fits only one.
-    config
-        The settings; turnbuckle.toml in this folder if left out.
     as_json
         With all that is known of it, as JSON.
     """
@@ -73,7 +63,7 @@ def show(draft: str, /, *, config: Path | None = None, as_json: Json = False) ->
 
 
 @app.command
-def save(draft: str, path: Path, /, *, config: Path | None = None, as_json: Json = False) -> int:
+def save(draft: str, path: Path, /, *, config: Config = None, as_json: JsonFlag = False) -> int:
     """Write the text of a draft to a new file.
 
     Parameters
@@ -82,8 +72,6 @@ def save(draft: str, path: Path, /, *, config: Path | None = None, as_json: Json
         Its id as the list shows it, or a part of it that fits only one.
     path
         The file to make. One that exists is left alone.
-    config
-        The settings; turnbuckle.toml in this folder if left out.
     as_json
         Say as JSON what was written.
     """

@@ -1,14 +1,13 @@
 """`turnbuckle keys`: who may use the server. Works beside a running one, which notices at once."""
 
 import time
-from pathlib import Path
-from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR
+from turnbuckle.cli.options import Config, Json
 from turnbuckle.cli.stored_keys import all_keys, create_key, revoke_key
 from turnbuckle.cli.table import echo_table
 from turnbuckle.errors import ConfigError
@@ -17,11 +16,10 @@ from turnbuckle.server.keys import OWNER
 from turnbuckle.trust import require_data
 
 app = App(name="keys", help="Who may use the server: create, list and revoke keys.")
-Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False)]
 
 
 @app.command
-def create(name: str, /, *, owner: str = OWNER, config: Path | None = None, as_json: Json = False) -> int:
+def create(name: str, /, *, owner: str = OWNER, config: Config = None, as_json: Json = False) -> int:
     """Make a key and print it, once: only its hash is kept.
 
     As soon as there is a key, the server takes no request without one.
@@ -32,10 +30,6 @@ def create(name: str, /, *, owner: str = OWNER, config: Path | None = None, as_j
         What the key is for, such as the program that will use it.
     owner
         Whose runs and sessions it opens. Keys of one owner see the same ones, and nobody else's.
-    config
-        The settings; turnbuckle.toml in this folder if left out.
-    as_json
-        As JSON, for programs.
     """
     try:
         loaded = load_for(config)
@@ -52,16 +46,8 @@ def create(name: str, /, *, owner: str = OWNER, config: Path | None = None, as_j
 
 
 @app.command(name="list")
-def list_keys(*, config: Path | None = None, as_json: Json = False) -> int:
-    """List all keys, revoked ones too.
-
-    Parameters
-    ----------
-    config
-        The settings; turnbuckle.toml in this folder if left out.
-    as_json
-        As JSON, for programs.
-    """
+def list_keys(*, config: Config = None, as_json: Json = False) -> int:
+    """List all keys, revoked ones too."""
     try:
         keys = all_keys(load_for(config))
     except ConfigError as error:
@@ -81,7 +67,7 @@ def list_keys(*, config: Path | None = None, as_json: Json = False) -> int:
 
 
 @app.command
-def revoke(key: str, /, *, config: Path | None = None) -> int:
+def revoke(key: str, /, *, config: Config = None) -> int:
     """Revoke a key at once, also for clients that use it now. Servers on a database know it within half a
     second.
 
@@ -89,8 +75,6 @@ def revoke(key: str, /, *, config: Path | None = None) -> int:
     ----------
     key
         Its id, as `turnbuckle keys list` shows it, or its name if no other good key has the same.
-    config
-        The settings; turnbuckle.toml in this folder if left out.
     """
     try:
         loaded = load_for(config)

@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from turnbuckle.cli.echo import echo, echo_json, echo_json_lines, echo_text
+from turnbuckle.cli.options import Json, JsonFlag
 
 if TYPE_CHECKING:
     from turnbuckle.lab.provider import Provider
@@ -75,16 +76,8 @@ def serve(
 
 
 @app.command
-def cases(
-    *, as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False)] = False
-) -> int:
-    """List all cases, one line each.
-
-    Parameters
-    ----------
-    as_json
-        As JSON, for programs.
-    """
+def cases(*, as_json: Json = False) -> int:
+    """List all cases, one line each."""
 
     from turnbuckle.lab.cases import CASES
 
@@ -118,7 +111,7 @@ def score(
     every: Annotated[bool, Parameter(name="--all", negative="", show_default=False)] = False,
     seconds: Annotated[float, Parameter(validator=Number(gt=0))] = 60.0,
     canary: Path | None = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False)] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Grade a server of OpenAI's API, whose provider breaks on purpose.
 

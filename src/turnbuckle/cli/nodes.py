@@ -1,14 +1,13 @@
 """`turnbuckle nodes`: the servers that work on one journal."""
 
 import time
-from pathlib import Path
-from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR
+from turnbuckle.cli.options import Config, Json
 from turnbuckle.cli.run import guarded
 from turnbuckle.cli.table import echo_table
 from turnbuckle.journal.opening import nodes_at
@@ -22,18 +21,10 @@ app = App(name="nodes")
 @app.default
 def nodes(
     *,
-    config: Annotated[Path | None, Parameter(show_default=False)] = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False)] = False,
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
-    """List the servers that work on the database of the settings, the oldest first.
-
-    Parameters
-    ----------
-    config
-        The settings; turnbuckle.toml in this folder if left out.
-    as_json
-        As JSON, for programs.
-    """
+    """List the servers that work on the database of the settings, the oldest first."""
 
     async def act() -> int:
         found = await nodes_at(load_for(config).settings.data)

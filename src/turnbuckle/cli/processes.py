@@ -3,19 +3,19 @@
 A process has a keeper that is not a child of any server, so all of this works beside a living one and without
 one."""
 
-import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from turnbuckle.app import background_of
 from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR
-from turnbuckle.cli.remote import Remote
+from turnbuckle.cli.options import Config, Json, Key, Server
+from turnbuckle.cli.remote import remote_at
 from turnbuckle.cli.run import guarded
 from turnbuckle.cli.table import LONGEST, echo_table
 from turnbuckle.server.api.sessions import process_view
@@ -23,18 +23,6 @@ from turnbuckle.tools.background import BackgroundProcess
 from turnbuckle.turn.labels import shortened
 
 app = App(name="processes", help="What runs in the background: list, stop.")
-Json = Annotated[
-    bool, Parameter(name="--json", negative="", show_default=False, help="As JSON, for programs.")
-]
-Config = Annotated[
-    Path | None,
-    Parameter(help="The settings; turnbuckle.toml in this folder if left out.", show_default=False),
-]
-Server = Annotated[str, Parameter(help="Ask the server at this address.", show_default=False)]
-Key = Annotated[
-    str,
-    Parameter(help="The key for that server; else TURNBUCKLE_KEY in the environment.", show_default=False),
-]
 
 
 @app.command(name="list")
@@ -71,7 +59,8 @@ def stop(
 
     async def act() -> int:
         if server:
-            row = await _remote(server, key).ask("POST", f"/v1/processes/{quote(process, safe='')}/stop", {})
+            path = f"/v1/processes/{quote(process, safe='')}/stop"
+            row = await remote_at(server, key).ask("POST", path, {})
         else:
             background = background_of(load_for(config))
             if process not in [one.id for one in background.listed()]:
@@ -89,7 +78,7 @@ def stop(
 
 async def _rows(server: str, key: str, config: Path | None) -> list[dict[str, Any]]:
     if server:
-        return await _remote(server, key).every("/v1/processes")
+        return await remote_at(server, key).every("/v1/processes")
     return [_row(one) for one in background_of(load_for(config)).listed()]
 
 
@@ -97,7 +86,3 @@ def _row(process: BackgroundProcess) -> dict[str, Any]:
     """As `GET /v1/processes` has it, and whose session it belongs to."""
     told: dict[str, Any] = msgspec.to_builtins(process_view(process))
     return {**told, "session": process.session}
-
-
-def _remote(server: str, key: str) -> Remote:
-    return Remote(server, key or os.environ.get("TURNBUCKLE_KEY", ""))

@@ -1,6 +1,7 @@
 """A running server, asked from the command line: one request, one answer, and what went wrong in a
 sentence."""
 
+import os
 from typing import Any
 from urllib.parse import quote
 
@@ -23,6 +24,11 @@ class ServerRefused(TurnbuckleError):
 
 class ServerGone(ServerRefused):
     """There was no answer, or one that says to come back: nobody knows whether it was done."""
+
+
+def remote_at(address: str, key: str) -> "Remote":
+    """The server at an address, with this key or else that of the environment."""
+    return Remote(address, key or os.environ.get("TURNBUCKLE_KEY", ""))
 
 
 class Remote:

@@ -1,18 +1,18 @@
 """`turnbuckle rules`: what "always" has allowed. Works beside a running server, which notices at once."""
 
-import os
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR
-from turnbuckle.cli.remote import Remote
+from turnbuckle.cli.options import Config, Json, Key, Server
+from turnbuckle.cli.remote import remote_at
 from turnbuckle.cli.run import guarded
 from turnbuckle.cli.table import LONGEST, echo_table
 from turnbuckle.errors import RuleUnknown
@@ -21,18 +21,6 @@ from turnbuckle.service.rules import RuleService
 from turnbuckle.turn.labels import shortened
 
 app = App(name="rules", help='What "always" has allowed: list, remove.')
-Json = Annotated[
-    bool, Parameter(name="--json", negative="", show_default=False, help="As JSON, for programs.")
-]
-Config = Annotated[
-    Path | None,
-    Parameter(help="The settings; turnbuckle.toml in this folder if left out.", show_default=False),
-]
-Server = Annotated[str, Parameter(help="Ask the server at this address.", show_default=False)]
-Key = Annotated[
-    str,
-    Parameter(help="The key for that server; else TURNBUCKLE_KEY in the environment.", show_default=False),
-]
 
 
 @app.command(name="list")
@@ -41,7 +29,7 @@ def list_rules(*, server: Server = "", key: Key = "", config: Config = None, as_
 
     async def act() -> int:
         rows: list[dict[str, Any]] = (
-            await _remote(server, key).every("/v1/rules")
+            await remote_at(server, key).every("/v1/rules")
             if server
             else msgspec.to_builtins(_service(config).list(None))
         )
@@ -72,7 +60,7 @@ def remove(rule: str, /, *, server: Server = "", key: Key = "", config: Config =
 
     async def act() -> int:
         if server:
-            await _remote(server, key).ask("DELETE", f"/v1/rules/{quote(rule, safe='')}")
+            await remote_at(server, key).ask("DELETE", f"/v1/rules/{quote(rule, safe='')}")
         else:
             try:
                 await _service(config).remove(rule, None)
@@ -86,10 +74,6 @@ def remove(rule: str, /, *, server: Server = "", key: Key = "", config: Config =
 
 def _service(config: Path | None) -> RuleService:
     return RuleService(ConsentBook(Path(load_for(config).settings.folder) / NAME))
-
-
-def _remote(server: str, key: str) -> Remote:
-    return Remote(server, key or os.environ.get("TURNBUCKLE_KEY", ""))
 
 
 def _day(moment: float) -> str:

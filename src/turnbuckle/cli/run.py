@@ -29,6 +29,7 @@ from turnbuckle.cli.exits import (
     exit_code,
 )
 from turnbuckle.cli.follow import Follower, waste_lines
+from turnbuckle.cli.options import Config, JsonFlag
 from turnbuckle.cli.pieces import Line, Piece
 from turnbuckle.cli.screen import Screen
 from turnbuckle.config import Loaded
@@ -82,14 +83,14 @@ def run(
     task: Annotated[str, Parameter(show_default=False, allow_leading_hyphen=True)] = "",
     /,
     *more: Annotated[str, Parameter(show_default=False)],
-    config: Path | None = None,
+    config: Config = None,
     workspace: Path | None = None,
     route: str | None = None,
     model: str | None = None,
     go_on: Annotated[bool, Parameter(name="--continue", negative="", show_default=False)] = False,
     session: Annotated[str, Parameter(show_default=False)] = "",
     reasoning: Annotated[bool, Flag] = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False)] = False,
+    as_json: JsonFlag = False,
     no_color: Annotated[bool, Flag] = False,
     max_calls: int | None = None,
     max_seconds: float | None = None,
@@ -102,8 +103,6 @@ def run(
         What to do. `-` reads it from stdin, and so does a pipe if there is no task.
     more
         More words of the task.
-    config
-        The settings; turnbuckle.toml in this folder if left out.
     workspace
         The folder in which file and shell tools act.
     route

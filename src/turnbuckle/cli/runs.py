@@ -1,7 +1,6 @@
 """`turnbuckle runs`: what was run, how it went, and going on with what has no end."""
 
 import time
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -12,6 +11,7 @@ from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR, exit_code
 from turnbuckle.cli.follow import Follower, waste_lines
+from turnbuckle.cli.options import Config, Flag, Json, JsonFlag
 from turnbuckle.cli.run import Look, carried_on, draft_lines, guarded, partial_run, resumed
 from turnbuckle.cli.table import LONGEST, echo_table
 from turnbuckle.config import Loaded
@@ -28,16 +28,15 @@ from turnbuckle.turn.labels import shortened
 from turnbuckle.vocab.ids import SessionId
 
 app = App(name="runs", help="What was run: list, show, and resume after a crash.")
-Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False)]
 
 
 @app.command(name="list")
 def list_runs(
     *,
-    unfinished: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    unfinished: Flag = False,
     limit: int = 50,
     after: Annotated[str, Parameter(show_default=False)] = "",
-    config: Path | None = None,
+    config: Config = None,
     as_json: Json = False,
 ) -> int:
     """List runs, the last touched first.
@@ -50,10 +49,6 @@ def list_runs(
         How many at most.
     after
         Where the last page ended, as printed on stderr.
-    config
-        The settings; turnbuckle.toml in this folder if left out.
-    as_json
-        As JSON, for programs.
     """
     return guarded(lambda: _list(load_for(config), unfinished, max(limit, 1), after, as_json))
 
@@ -63,9 +58,9 @@ def show(
     run: Annotated[str, Parameter(show_default=False)] = "",
     /,
     *,
-    config: Path | None = None,
-    reasoning: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-    as_json: Json = False,
+    config: Config = None,
+    reasoning: Flag = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Show a run from its journal as it was shown when it ran. The exit code is that of its outcome.
 
@@ -73,8 +68,6 @@ def show(
     ----------
     run
         Its id, or a part of it; the latest run if left out.
-    config
-        The settings; turnbuckle.toml in this folder if left out.
     reasoning
         Show the model's reasoning too.
     as_json
@@ -89,9 +82,9 @@ def resume(
     run: Annotated[str, Parameter(show_default=False)] = "",
     /,
     *,
-    config: Path | None = None,
-    reasoning: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-    as_json: Json = False,
+    config: Config = None,
+    reasoning: Flag = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Go on with a run whose process died, or that was given up (partial): what was done is not done again.
 
@@ -102,8 +95,6 @@ def resume(
     ----------
     run
         Its id, or a part of it. If left out: the latest unfinished run, or the latest run if it was given up.
-    config
-        The settings; turnbuckle.toml in this folder if left out.
     reasoning
         Show the model's reasoning too.
     as_json

@@ -18,6 +18,7 @@ from turnbuckle.cli.echo import echo, echo_at_once
 from turnbuckle.cli.exits import CANCELLED, FAILED, OK
 from turnbuckle.cli.first_screen import Quieter, first_screen, open_browser, reachable
 from turnbuckle.cli.listener import is_turnbuckle, serves
+from turnbuckle.cli.options import Config
 from turnbuckle.cli.run import guarded
 from turnbuckle.config import Loaded
 from turnbuckle.errors import CanNotListen
@@ -38,7 +39,7 @@ app = App(name="serve", help_epilogue=EPILOGUE)
 @app.default
 def serve_it(
     *,
-    config: Path | None = None,
+    config: Config = None,
     workspace: Path | None = None,
     host: str | None = None,
     port: int | None = None,
@@ -48,8 +49,6 @@ def serve_it(
 
     Parameters
     ----------
-    config
-        The settings; turnbuckle.toml in this folder if left out.
     workspace
         The folder in which file and shell tools act.
     host

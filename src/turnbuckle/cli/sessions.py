@@ -15,7 +15,8 @@ from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_json, json_bytes_out
 from turnbuckle.cli.exits import FAILED, OK
 from turnbuckle.cli.local_backend import LocalBackend, open_local
-from turnbuckle.cli.remote import Remote, session_path
+from turnbuckle.cli.options import Config, Flag, Json, Key
+from turnbuckle.cli.remote import remote_at, session_path
 from turnbuckle.cli.remote_backend import RemoteBackend
 from turnbuckle.cli.run import Look, driven, guarded, watched
 from turnbuckle.cli.session_lists import listed, looking, session_row, show_session
@@ -39,13 +40,6 @@ app = App(
     name="sessions", help="Conversations: list them, read them, and change them.", help_epilogue=EPILOGUE
 )
 
-Config = Annotated[
-    Path | None,
-    Parameter(help="The settings; turnbuckle.toml in this folder if left out.", show_default=False),
-]
-Json = Annotated[
-    bool, Parameter(name="--json", negative="", show_default=False, help="As JSON, for programs.")
-]
 Name = Annotated[str, Parameter(help="Its id, or a part of it that fits only one.", show_default=False)]
 Latest = Annotated[
     str,
@@ -54,10 +48,6 @@ Latest = Annotated[
 Server = Annotated[
     str,
     Parameter(help="Let the server at this address do it. The id must be whole then.", show_default=False),
-]
-Key = Annotated[
-    str,
-    Parameter(help="The key for that server; else TURNBUCKLE_KEY in the environment.", show_default=False),
 ]
 After = Annotated[str, Parameter(help="Where the last page ended, as printed on stderr.", show_default=False)]
 Owner = Annotated[str, Parameter(help="Only of this owner, as keys name them.", show_default=False)]
@@ -299,7 +289,7 @@ def retry(
     /,
     *,
     route: str = "",
-    reasoning: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    reasoning: Flag = False,
     server: Server = "",
     key: Key = "",
     config: Config = None,
@@ -324,7 +314,7 @@ def compact(
     /,
     *,
     keep: str = "",
-    undo: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    undo: Flag = False,
     server: Server = "",
     key: Key = "",
     config: Config = None,
@@ -408,7 +398,7 @@ async def _changing(
     """The sessions where they are: in that server, or in this process, which then has the journal to
     itself."""
     if server:
-        yield RemoteBackend(Remote(server, key or os.environ.get("TURNBUCKLE_KEY", "")))
+        yield RemoteBackend(remote_at(server, key))
         return
     async with open_local(loaded, call, begins=begins, attended=attended) as place:
         yield place

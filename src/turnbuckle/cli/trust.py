@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 
 from turnbuckle.cli.echo import echo, echo_json, echo_text, is_attended, says_yes
 from turnbuckle.cli.exits import OK, USAGE_ERROR
+from turnbuckle.cli.options import Flag, Json
 from turnbuckle.config import FILE, Loaded, load
 from turnbuckle.errors import ConfigError, NotTrusted
 from turnbuckle.trust import (
@@ -30,7 +31,6 @@ _DATA_QUESTION = "Do you know whose it is, and may its runs go on here?"
 _QUESTION = "Do you know who wrote it, and accept it as it is?"
 
 app = App(name="trust", help_epilogue=EPILOGUE)
-Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
 @app.default
@@ -41,7 +41,7 @@ def trust(
     yes: Flag = False,
     listed: Annotated[bool, Parameter(name="--list", negative="", show_default=False)] = False,
     remove: Flag = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False)] = False,
+    as_json: Json = False,
 ) -> int:
     """Show what the settings of a folder could do, and accept them.
 
@@ -55,8 +55,6 @@ def trust(
         List what was accepted.
     remove
         Accept it no longer.
-    as_json
-        As JSON, for programs.
     """
     try:
         if listed:

@@ -25,6 +25,7 @@ from turnbuckle.cli.echo import echo, echo_at_once
 from turnbuckle.cli.exits import CANCELLED, OK, USAGE_ERROR
 from turnbuckle.cli.listener import serves
 from turnbuckle.cli.local_backend import JournalTaken, LocalBackend
+from turnbuckle.cli.options import Config
 from turnbuckle.cli.remote import Remote, ServerRefused
 from turnbuckle.cli.remote_backend import RemoteBackend
 from turnbuckle.cli.run import guarded
@@ -73,7 +74,7 @@ def chat(
     go_on: Annotated[bool, Parameter(name="--continue", negative="", show_default=False)] = False,
     server: Annotated[str, Word] = "",
     key: Annotated[str, Word] = "",
-    config: Path | None = None,
+    config: Config = None,
     workspace: Path | None = None,
     route: str | None = None,
     model: str | None = None,
@@ -92,8 +93,6 @@ def chat(
         Use the sessions of the server at this address.
     key
         The key for that server; else TURNBUCKLE_KEY in the environment.
-    config
-        The settings; turnbuckle.toml in this folder if left out.
     workspace
         The folder in which file and shell tools act.
     route

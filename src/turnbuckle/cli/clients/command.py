@@ -2,10 +2,9 @@
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
 from urllib.parse import urlsplit
 
-from cyclopts import App, Parameter
+from cyclopts import App
 from msgspec import Struct
 
 from turnbuckle.cli.clients.merge import CannotMerge, merged
@@ -14,6 +13,7 @@ from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_json, echo_text
 from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
 from turnbuckle.cli.first_screen import reachable
+from turnbuckle.cli.options import Config, Flag, Json
 from turnbuckle.cli.remote import Remote, ServerRefused
 from turnbuckle.cli.replaced_file import replace_file
 from turnbuckle.cli.stored_keys import all_keys, create_key
@@ -28,7 +28,6 @@ ANY_KEY = "any"  # a server without keys takes every word
 NO_KEY = "YOUR-KEY"
 
 app = App(name="clients", help="Point other programs at this server: print or write their settings.")
-Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False)]
 
 
 @app.default
@@ -38,11 +37,11 @@ def clients(
     *,
     server: str | None = None,
     key: str | None = None,
-    new_key: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    new_key: Flag = False,
     model: str | None = None,
     context: int | None = None,
-    write: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-    config: Path | None = None,
+    write: Flag = False,
+    config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Print what points a client at this server, or with --write put it where the client looks.
@@ -64,10 +63,6 @@ def clients(
         The model's window in tokens, for clients that must be told. 200,000 if left out.
     write
         Write the client's file. What was there is kept beside it.
-    config
-        The settings; turnbuckle.toml in this folder if left out.
-    as_json
-        As JSON, for programs.
     """
     if name is None:
         return _list(as_json)

@@ -6,10 +6,10 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from cyclopts import App, Parameter
+from cyclopts import App
 from msgspec import Struct
 
 from turnbuckle.app import open_reader, processes_of, writer_of
@@ -34,6 +34,7 @@ from turnbuckle.cli.doctor.setup import (
 from turnbuckle.cli.doctor.store import cause_of, check_store
 from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
+from turnbuckle.cli.options import Config, Flag, Json
 from turnbuckle.cli.stored_keys import all_keys
 from turnbuckle.config import DEFAULT, Loaded
 from turnbuckle.errors import ConfigError
@@ -52,7 +53,6 @@ from turnbuckle.turn.labels import shortened
 from turnbuckle.upkeep import CompactedJournal, check_journal, compact_journal, folder_size, mend_journal
 
 app = App(name="doctor", help="Check everything: set-up, journal, sessions, keys, disk, settings.")
-Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 _LISTED = 10
 
 
@@ -86,11 +86,11 @@ class Keys(Struct, frozen=True):
 @app.default
 def doctor(
     *,
-    config: Annotated[Path | None, Parameter(show_default=False)] = None,
+    config: Config = None,
     mend: Flag = False,
     compact: Flag = False,
     online: Flag = False,
-    as_json: Annotated[bool, Parameter("--json", negative="", show_default=False)] = False,
+    as_json: Json = False,
 ) -> int:
     """Look at everything: the journal and what is in it, who may use the server, the settings in effect and
     their routes. Whatever is not well is told with what to do about it, and then the exit code is 1.
@@ -99,8 +99,6 @@ def doctor(
 
     Parameters
     ----------
-    config
-        The settings; turnbuckle.toml in this folder if left out.
     mend
         Cut damage out, such as a torn tail. What is sound is kept, and the old file stays beside the new one.
     compact
@@ -108,8 +106,6 @@ def doctor(
         give the room back to the disk.
     online
         Also ask every route for a few words and one tool call.
-    as_json
-        As JSON, for programs.
     """
     loaded = read_settings(config)
     if isinstance(loaded, Finding):

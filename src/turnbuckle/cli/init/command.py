@@ -27,6 +27,7 @@ from turnbuckle.cli.init.file import Chosen, text_of, write
 from turnbuckle.cli.init.questions import NoAnswer, Questions
 from turnbuckle.cli.init.search import FoundProvider, for_chat, keys_found, models_of, servers_found
 from turnbuckle.cli.init.trial import RouteTrial, advice, findings, shown, try_route
+from turnbuckle.cli.options import Flag, JsonFlag
 from turnbuckle.config import FILE, REHEARSAL, load
 from turnbuckle.errors import ConfigError
 from turnbuckle.server.keys import OWNER, KeyFile
@@ -40,7 +41,6 @@ Without questions: turnbuckle init --provider openai --model NAME --yes"""
 ANOTHER = "another"
 
 app = App(name="init", help_epilogue=EPILOGUE)
-Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Text = Annotated[str, Parameter(show_default=False)]
 
 
@@ -81,7 +81,7 @@ def init(
     no_test: Flag = False,
     force: Flag = False,
     write_key: Flag = False,
-    as_json: Annotated[bool, Parameter("--json", negative="", show_default=False)] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Set up a provider: choose it, try it, and write turnbuckle.toml.
 
