@@ -12,17 +12,21 @@ behind the mark, so a sweep reads only what has come of age since the last one.
 
 import asyncio
 import logging
+import secrets
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
 
 from turnbuckle.journal.port import (
     EPOCH_BITS,
+    Claim,
     IndexUpdate,
     Item,
     Journal,
+    JournalError,
     Merge,
     StreamQuery,
     StreamRow,
@@ -58,6 +62,9 @@ KIND = "retention"
 """The kind of the streams that hold the marks, in their status."""
 DELTAS = "retention:deltas"
 RELAYS = "retention:relays"
+SWEEP = "retention:sweep"
+"""The stream that whoever sweeps holds meanwhile."""
+SWEEP_SECONDS = 3600.0  # a sweep that takes longer is swept beside; the claim of a dead process ends with it
 IMPORT_SECONDS = 3600.0  # far longer than any import takes
 _PAGE = 50
 _MOST_BYTES = 1 << 20  # of one merged item: as much as one page of a reader
@@ -115,11 +122,27 @@ class Retention:
     async def sweep(self) -> Swept:
         """Everything that is due now. Raises JournalError; what was done by then stays done."""
         now = self._wall()
-        await finish_imports(self._journal, older_than=now - IMPORT_SECONDS)
-        deleted = await self._delete_relays(now) if self._keeping.relays else 0
-        merged, items = await self._merge_deltas(now) if self._keeping.deltas else (0, 0)
+        deleted, merged, items = 0, 0, 0
+        async with self._alone() as alone:
+            if alone:
+                await finish_imports(self._journal, older_than=now - IMPORT_SECONDS)
+                deleted = await self._delete_relays(now) if self._keeping.relays else 0
+                merged, items = await self._merge_deltas(now) if self._keeping.deltas else (0, 0)
         outputs = await prune_outputs(self._journal, self._folder)
         return Swept(merged, items, deleted, outputs, await self._look_after_objects(now))
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[bool]:
+        """Whether no other node sweeps at this moment. What one does need not be done by all, and they would
+        merge the same items."""
+        await self._journal.note(SWEEP, IndexUpdate(kind=KIND))  # so that it is known for what it is
+        claim = await self._journal.claim(SWEEP, f"sweep {secrets.token_hex(4)}", SWEEP_SECONDS)
+        try:
+            yield isinstance(claim, Claim)
+        finally:
+            if isinstance(claim, Claim):
+                with suppress(JournalError):  # a claim that is not given back ends by itself
+                    await self._journal.release(claim)
 
     async def _look_after_objects(self, now: float) -> int:
         if self._objects is None:

@@ -1,6 +1,7 @@
 """A node dies, or stands still for too long: what it drove goes on elsewhere, once, and every reader keeps its place."""
 
 import asyncio
+import contextlib
 import signal
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,7 +22,9 @@ STAGES = {"first": b"model_asked", "text": b" one ", "arguments": b"Two scr", "t
 
 
 @asynccontextmanager
-async def processes(folder: Path, model, names: str = "ab", more: str = "", **environment: str):
+async def processes(
+    folder: Path, model, names: str = "ab", more: str = "", server: str = "", **environment: str
+):
     """Servers on a new database, each with files and a workspace of its own."""
     place = shared_server().url()
     async with lab_provider(model) as behind:
@@ -29,7 +32,8 @@ async def processes(folder: Path, model, names: str = "ab", more: str = "", **en
         try:
             for name in names:
                 (folder / name).mkdir()
-                made.append(ServerProcess(folder / name, behind, place=place, tools=OUTSIDE, more=more))
+                given = {"place": place, "tools": OUTSIDE, "more": more, "server": server}
+                made.append(ServerProcess(folder / name, behind, **given))
                 await made[-1].start(**environment)
             async with asyncio.timeout(100):
                 yield made
@@ -80,6 +84,47 @@ def test_the_runs_of_a_killed_node_go_on_at_another_and_readers_there_notice_a_p
     assert (work / "arguments.txt").read_text() == NOTE
     finished = [frame.json for frame in whole["tool"] if frame.event == "tool_finished"]
     assert [one["outcome"]["status"] for one in finished] == ["unknown"]
+
+
+@pytest.mark.requirement("K4")
+def test_a_node_that_gets_sigterm_hands_its_runs_over_and_readers_keep_their_place(tmp_path: Path):
+    """No crash is counted: with one of them the runs would be given up."""
+
+    async def main():
+        environment = {"TURNBUCKLE_RECOVERY_MAX_RECOVERIES": "0"}
+        async with processes(tmp_path, model_by_phase(), server="drain = 0", **environment) as (stops, stays):
+            runs = {stage: await stops.begin(stage, session=f"s-{stage}") for stage in ("text", "arguments")}
+            seen, whole = {}, {}
+
+            async def read(stage: str, ready: asyncio.Barrier) -> None:
+                path = f"/v1/runs/{runs[stage]}/events"
+                async with stays.listen(path) as there, stops.listen(path) as here:
+                    await there.until(STAGES[stage])
+                    await here.until(STAGES[stage])
+                    await ready.wait()
+                    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                        await here.rest()
+                    seen[stage] = [frame for frame in here.frames if frame.id]  # the farewell has none
+                    whole[stage] = await there.rest()
+
+            ready = asyncio.Barrier(3)
+            async with asyncio.TaskGroup() as group:
+                for stage in runs:
+                    group.create_task(read(stage, ready))
+                await ready.wait()
+                code = await stops.stop()
+            rest = {stage: await stays.events(run, int(seen[stage][-1].id)) for stage, run in runs.items()}
+            listed = (await stays.get("/v1/nodes")).json["data"]
+            return code, seen, rest, whole, len(listed)
+
+    code, seen, rest, whole, nodes = run(main())
+    assert (code, nodes) == (0, 1)
+    for stage, events in whole.items():
+        kinds = [frame.event for frame in events]
+        assert (kinds.count("run_left"), kinds.count("run_claimed"), kinds.count("run_ended")) == (1, 1, 1)
+        assert [frame.raw for frame in (*seen[stage], *rest[stage])] == [frame.raw for frame in events]
+        assert events[-1].json["outcome"]["kind"] == "completed"
+        assert said_in(events) == LAST
 
 
 @pytest.mark.requirement("K5")

@@ -109,7 +109,7 @@ def plain(reply: Reply, *ids: dict[str, str]) -> tuple[int, dict[str, str], str]
     headers = {
         name: value
         for name, value in reply.headers.items()
-        if name not in ("x-request-id", "date", "content-length")
+        if name not in ("x-request-id", "date", "content-length") and not name.startswith("x-ratelimit-")
     }
     text = reply.body.decode()
     for known in ids:
