@@ -38,8 +38,8 @@ async def processes(
             async with asyncio.timeout(100):
                 yield made
         finally:
-            for server in made:
-                await server.close()
+            for process in made:
+                await process.close()
 
 
 @pytest.mark.requirement("K3")
