@@ -140,7 +140,7 @@ async def open_app(
     contexts = _ToolContexts(loaded, environment, policy, journal, clock, sandbox, deps, objects)
 
     def toolbox(run: RunId) -> Tools:
-        made = Toolbox(dispatcher, contexts.of(run), servers=servers, place=contexts.placed)
+        made = Toolbox(dispatcher, partial(contexts.of, run), servers=servers, place=contexts.placed)
         return made if fault is None else FaultyTools(made, fault)
 
     try:
@@ -469,7 +469,7 @@ def writer_of(reader: JournalReader) -> str:
 
 def new_name(kind: str) -> str:
     """A new id: it sorts by time, and so much of it is chance that no two of one second are ever alike."""
-    return f"{kind}{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(6)}"
+    return f"{kind}{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(6).hex()}"
 
 
 def _routes(settings: Settings) -> tuple[RouteSettings, ...]:

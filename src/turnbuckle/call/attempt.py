@@ -86,7 +86,7 @@ class Attempt:
         self._expected = 0.0  # when the timer should come
         self._looking_again = False
         self._offset = 0.0  # our clock minus the loop's, which stands still while the machine sleeps
-        self._stopping: asyncio.Task[None] | None = None
+        self._unheed: Callable[[], object] | None = None
 
     @property
     def end_kind(self) -> EndKind:
@@ -249,9 +249,9 @@ class Attempt:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._stopping is not None:
-            self._stopping.cancel()
-            self._stopping = None
+        if self._unheed is not None:
+            self._unheed()
+            self._unheed = None
 
     def _note_first_delta(self, events: list[Event]) -> None:
         if any(isinstance(event, _DELTAS) for event in events):
@@ -313,10 +313,13 @@ class Attempt:
     def _heed_stop(self) -> None:
         if self._stop is None:
             return
+        on_stop = getattr(self._stop, "on_stop", None)
         if self._stop.is_set():
             self._stopped()
+        elif on_stop is not None:
+            self._unheed = on_stop(self._stopped)
         else:
-            self._stopping = asyncio.get_running_loop().create_task(self._await_stop(self._stop))
+            self._unheed = asyncio.get_running_loop().create_task(self._await_stop(self._stop)).cancel
 
     async def _await_stop(self, stop: StopSignal) -> None:
         await stop.wait()

@@ -19,6 +19,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -132,9 +133,12 @@ class UpstreamExchange:
         """Send the request and wait for the head of the answer."""
         if (aborted := self._aborted()) is not None:
             return aborted
-        task = self._task = asyncio.get_running_loop().create_task(self._post())
+        loop = asyncio.get_running_loop()
+        task = self._task = loop.create_task(self._post())
+        over: asyncio.Future[None] = loop.create_future()
+        task.add_done_callback(lambda _: over.done() or over.set_result(None))
         try:
-            await asyncio.wait((task,))
+            await over  # and not the task, which is given up without an error here
         except asyncio.CancelledError:
             self.abort(failure("cancelled", "nobody waits for the answer any more"))
             raise
@@ -286,6 +290,7 @@ def proxy_for(url: str) -> tuple[str | None, dict[str, str] | None]:
     return plain, {"authorization": credentials}
 
 
+@lru_cache(64)
 def _is_loopback(host: str) -> bool:
     """Whether a host is this machine, which no proxy can reach for us."""
     try:

@@ -211,7 +211,7 @@ class MemoryJournal(LiveClaims):
             self._waiters.hand(stream, before, new)
         return found.live.head
 
-    async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
+    async def claim(self, stream: str, owner: str, seconds: float, *, begins: bool = False) -> Claim | Held:
         self._check_open()
         now = self._monotonic()
         found = self._find_or_make(stream)

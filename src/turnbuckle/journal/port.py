@@ -402,12 +402,13 @@ class Journal(Reader, Protocol):
         begun, for whatever reason: then `append` does it, or tells why not."""
         ...
 
-    async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
+    async def claim(self, stream: str, owner: str, seconds: float, *, begins: bool = False) -> Claim | Held:
         """Become the stream's only writer until `seconds` have passed without `renew`. Makes the stream if
         need be.
 
         The journal tells the time by itself. `owner` names a process, and no other process ever has the same
-        name.
+        name. `begins`: the first items of a new stream follow at once. Then the claim may be stored with
+        them, and if they are not, it was none.
         """
         ...
 

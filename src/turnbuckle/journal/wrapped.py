@@ -68,8 +68,8 @@ class WrappedJournal:
     def append_soon(self, stream: str, item: bytes, *, after: int, epoch: int, landed: Landed) -> bool:
         return False  # whoever extends it sees every append
 
-    async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
-        return await self._journal.claim(stream, owner, seconds)
+    async def claim(self, stream: str, owner: str, seconds: float, *, begins: bool = False) -> Claim | Held:
+        return await self._journal.claim(stream, owner, seconds, begins=begins)
 
     async def renew(self, claim: Claim, seconds: float) -> bool:
         return await self._journal.renew(claim, seconds)

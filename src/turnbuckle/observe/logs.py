@@ -10,6 +10,7 @@ wait for it.
 import functools
 import logging
 import queue
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -53,6 +54,8 @@ _PATIENCE = 2.0
 _REST = 0.02  # seconds in which lines gather, once one was written: each wake-up of a thread costs the others
 _SHORT = 80  # characters of a field that is remembered
 _REMEMBERED = 512
+_OWN_ID = re.compile(r"(?:[a-z]\d{8}-\d{6}-[0-9a-f]{12}|req_[0-9a-f]{24})")
+_UNWRITTEN = ("_srcfile", "logThreads", "logProcesses", "logMultiprocessing")
 _FIELDS = ("run", "session", "request_id", "event")
 
 
@@ -66,7 +69,20 @@ class _Form(logging.Formatter):
         self._short = functools.lru_cache(_REMEMBERED)(self._clean)
 
     def _clean_field(self, text: str) -> str:
+        if _OWN_ID.fullmatch(text):  # chance, and nothing else
+            return text
         return self._short(text) if len(text) <= _SHORT else self._clean(text)
+
+    def _message(self, record: logging.LogRecord) -> str:
+        """Lines of ours say the same again and again, with other numbers in it."""
+        args = record.args
+        if not (args and isinstance(args, tuple) and hasattr(record, "event")):
+            return self._clean(record.getMessage())
+        if not all(isinstance(each, str | int | float) for each in args):
+            return self._clean(record.getMessage())
+        return str(record.msg) % tuple(
+            [self._clean_field(each) if isinstance(each, str) else each for each in args]
+        )
 
     def _clean(self, text: str) -> str:
         """As any terminal and any UTF-8 can carry it, on one line of bounded length."""
@@ -88,7 +104,7 @@ class PlainForm(_Form):
 
     def format(self, record: logging.LogRecord) -> str:
         fields = [f"{name}={value}" for name, value in self._fields(record).items() if name != "event"]
-        line = " ".join([_stamp(record), f"{record.levelname:<7}", self._clean(record.getMessage()), *fields])
+        line = " ".join([_stamp(record), f"{record.levelname:<7}", self._message(record), *fields])
         return "\n    ".join([line, *self._trace(record)])
 
 
@@ -100,7 +116,7 @@ class JsonForm(_Form):
         line: dict[str, Any] = {
             "ts": _stamp(record),
             "level": record.levelname.lower(),
-            "message": self._clean(record.getMessage()),
+            "message": self._message(record),
             "logger": record.name,
             **self._fields(record),
         }
@@ -113,9 +129,12 @@ class JsonForm(_Form):
 
 
 def _stamp(record: logging.LogRecord) -> str:
-    return (
-        datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
+    return f"{_second(int(record.created))}.{int(record.created % 1 * 1000):03d}Z"
+
+
+@functools.lru_cache(4)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 class LineWriter(logging.Handler):
@@ -175,11 +194,27 @@ def open_log(
     root.addHandler(writer)
     ours.setLevel(level)
     try:
-        yield writer
+        with _only_what_is_written():
+            yield writer
     finally:
         ours.setLevel(before)
         root.removeHandler(writer)
         writer.close()
+
+
+@contextmanager
+def _only_what_is_written() -> Iterator[None]:
+    """By itself every line is asked for its thread, its process and its place in the code, which costs as
+    much as all the rest of it. None of that stands in ours; these are the switches that the handbook of
+    `logging` names for it."""
+    before = {name: getattr(logging, name) for name in _UNWRITTEN}
+    try:
+        for name in _UNWRITTEN:
+            setattr(logging, name, None)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(logging, name, value)
 
 
 class RunLines:

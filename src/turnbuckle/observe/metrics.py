@@ -5,6 +5,7 @@ any other is counted as "other". What each number means is in docs/metrics.md.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec import Struct
 from prometheus_client import (
@@ -83,6 +84,7 @@ class Metrics:
     ) -> None:
         self.know(endpoints=endpoints, routes=routes, tools=tools)
         self._active: set[RunId] = set()
+        self._children: dict[tuple[Any, tuple[str, ...]], Any] = {}
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._make_run_metrics()
@@ -100,22 +102,22 @@ class Metrics:
         self._active.add(run.run)
         match fact:
             case ModelAsked():
-                self._model_calls.labels(self._route(fact.route), fact.why).inc()
+                self._count(self._model_calls, self._route(fact.route), fact.why)
                 if fact.window:
-                    self._context.labels(self._route(fact.route)).observe(fact.expected / fact.window)
+                    self._observe(self._context, self._route(fact.route), fact.expected / fact.window)
             case Compacted():
-                self._compactions.labels(fact.step).inc()
+                self._count(self._compactions, fact.step)
                 self._freed.inc(max(fact.before - fact.after, 0))
             case Decided():
                 self._decided(run, fact)
             case ToolFinished():
                 self._tool_finished(run, fact)
             case ApprovalAnswered():
-                self._approvals.labels(fact.verdict).inc()
+                self._count(self._approvals, fact.verdict)
             case RunClaimed():
                 self._resumed.inc()
             case RunEnded():
-                self._runs.labels(fact.outcome.kind).inc()
+                self._count(self._runs, fact.outcome.kind)
                 self._active.discard(run.run)
             case RunLeft():
                 self._active.discard(run.run)
@@ -125,15 +127,15 @@ class Metrics:
     def over(self, run: RunStats, call: CallStats) -> None:
         route = self._route(call.asked.route)
         if call.asked.stream and call.first_at is not None:
-            self._first_token.labels(route).observe(max(call.first_at - call.asked.at, 0.0))
-            self._gap.labels(route).observe(call.longest_gap or 0.0)
+            self._observe(self._first_token, route, max(call.first_at - call.asked.at, 0.0))
+            self._observe(self._gap, route, call.longest_gap or 0.0)
         if call.usage is not None:
             self._used(call.usage, call.cost)
         if call.failure is None:
             self._stalls_survived.inc(run.stalls)
             run.stalls = 0
             return
-        self._breaks.labels(route, call.failure.kind, call.failure.clock or "").inc()
+        self._count(self._breaks, route, call.failure.kind, call.failure.clock or "")
         run.stalls += call.failure.kind == "stalled"
 
     def gone(self, run: RunStats) -> None:
@@ -144,8 +146,8 @@ class Metrics:
     def http(self, method: str, endpoint: str, status: int, seconds: float) -> None:
         """A request was answered. `endpoint` is its pattern, such as /v1/runs/{id}."""
         endpoint = endpoint if endpoint in self._endpoints else OTHER
-        self._http_requests.labels(method if method in _METHODS else OTHER, endpoint, str(status)).inc()
-        self._http_seconds.labels(endpoint).observe(seconds)
+        self._count(self._http_requests, method if method in _METHODS else OTHER, endpoint, str(status))
+        self._observe(self._http_seconds, endpoint, seconds)
 
     def know(
         self,
@@ -197,11 +199,11 @@ class Metrics:
     def _decided(self, run: RunStats, fact: Decided) -> None:
         route, cause = self._route(run.route), cause_of(fact)
         if was_stopped(fact):
-            self._stopped.labels(route).inc()
+            self._count(self._stopped, route)
         elif isinstance(fact.decision, GiveUp):
-            self._given_up.labels(route, cause).inc()
+            self._count(self._given_up, route, cause)
         else:
-            self._recoveries.labels(route, cause, str(fact.decision.__struct_config__.tag)).inc()
+            self._count(self._recoveries, route, cause, str(fact.decision.__struct_config__.tag))
         if fact.verdict in _CUT:
             self._salvaged.inc(fact.gained)
         self._lost.inc(max(fact.lost, 0))
@@ -209,9 +211,9 @@ class Metrics:
     def _tool_finished(self, run: RunStats, fact: ToolFinished) -> None:
         name = fact.name if fact.name in self._tool_names else OTHER
         told = fact.outcome
-        self._tool_runs.labels(name, told.status).inc()
+        self._count(self._tool_runs, name, told.status)
         if fact.call_id in run.tools:
-            self._tool_seconds.labels(name).observe(told.seconds)
+            self._observe(self._tool_seconds, name, told.seconds)
         elif (
             run.claimed
             and told.status in ("unknown", "finished")
@@ -222,14 +224,27 @@ class Metrics:
 
     def _used(self, usage: Usage, cost: float | None) -> None:
         given, made = usage.input or 0, usage.output or 0
-        self._tokens.labels("input").inc(given)
-        self._tokens.labels("output").inc(made)
-        self._tokens.labels("cached").inc(usage.cached)
-        self._tokens.labels("cache_written").inc(usage.cache_written)
+        self._count(self._tokens, "input", by=given)
+        self._count(self._tokens, "output", by=made)
+        self._count(self._tokens, "cached", by=usage.cached)
+        self._count(self._tokens, "cache_written", by=usage.cache_written)
         if cost is None:
             self._unpriced.inc()
         else:
             self._money.inc(cost)
+
+    def _count(self, counter: Counter, *labels: str, by: float = 1) -> None:
+        self._child(counter, labels).inc(by)
+
+    def _observe(self, histogram: Histogram, label: str, value: float) -> None:
+        self._child(histogram, (label,)).observe(value)
+
+    def _child(self, metric: Any, labels: tuple[str, ...]) -> Any:
+        """The number of these labels; the library looks for it under a lock each time."""
+        known = self._children.get((metric, labels))
+        if known is None:
+            known = self._children[metric, labels] = metric.labels(*labels)
+        return known
 
     def _route(self, name: str) -> str:
         return name if name in self._routes else OTHER

@@ -45,6 +45,7 @@ _FINISHES = {
 }
 """The convention's words where they differ from ours."""
 _NAME = 64  # of a tool that is not known, since a model may call for anything
+_HEADER = "traceparent"
 _propagator = TraceContextTextMapPropagator()
 
 Attributes = dict[str, Any]
@@ -62,6 +63,9 @@ def parent_of(headers: Mapping[str, str]) -> Context:
 @contextmanager
 def under(headers: Mapping[str, str]) -> Iterator[None]:
     """Runs that are started inside become part of the caller's trace. Tasks made inside inherit it."""
+    if not any(name.lower() == _HEADER for name in headers):  # as nearly always, and then nothing changes
+        yield
+        return
     token = contexts.attach(parent_of(headers))
     try:
         yield

@@ -383,7 +383,8 @@ class Conversations:
         while len(self._kept) > 2 and (len(self._kept) > MOST_KEPT or self._size > MOST_CHARACTERS):
             (session, _, _), oldest = self._kept.popitem(last=False)
             self._size -= oldest.characters
-            if self._histories is not None and all(key[0] != session for key in self._kept):
+            known = self._histories is not None and session in self._histories
+            if self._histories is not None and known and all(key[0] != session for key in self._kept):
                 self._histories.forget(session)
 
 

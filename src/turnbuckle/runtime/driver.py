@@ -145,7 +145,9 @@ class Driver:
             self.stop.ask()
 
     async def _drive(self) -> Outcome:
-        watch = self._stopping = asyncio.create_task(self._watch_for_stop())
+        unheed = self.stop.on_stop(self._stop_asked)
+        if self.stop.is_set():
+            self._stop_asked()
         try:
             while self.turn.phase != "ended":
                 await self._foreign.before_judging()
@@ -154,8 +156,11 @@ class Driver:
                     raise RuntimeError(f"nothing is due in the phase {self.turn.phase}")
                 await self._perform_all(due)
         finally:
-            watch.cancel()
-            await asyncio.gather(watch, self._log.let_go(), return_exceptions=True)
+            unheed()
+            if self._stopping is not None:
+                self._stopping.cancel()
+                await asyncio.gather(self._stopping, return_exceptions=True)
+            await self._log.let_go()
         outcome = self.turn.outcome
         assert outcome is not None
         return outcome
@@ -205,8 +210,10 @@ class Driver:
             if stored and isinstance(fact, StopAsked):
                 self.stop.ask(fact.by, keeps=fact.keeps)
 
-    async def _watch_for_stop(self) -> None:
-        await self.stop.wait()
+    def _stop_asked(self) -> None:
+        self._stopping = asyncio.create_task(self._note_stop())
+
+    async def _note_stop(self) -> None:
         if not self.turn.stopping:
             await self._log.append([StopAsked(self._wall(), self.stop.by, keeps=self.stop.keeps)])
 
@@ -427,8 +434,10 @@ class Driver:
         if speech.repeats:
             where = "" if speech.repeats_in == "text" else f" in its {speech.repeats_in}"
             return failure("repeated", f"the model repeats itself{where}: {speech.repeats[:120]}")
-        now = self._log.moment(self._wall)
-        spent = budget.exceeded_inside(self.turn, self._policy, now, speech.characters, speech.usage, given)
+        turn, policy, now = self.turn, self._policy, self._log.moment(self._wall)
+        if budget.has_only_time(policy) and budget.seconds_used(turn, now) < policy.limits.seconds:
+            return None
+        spent = budget.exceeded_inside(turn, policy, now, speech.characters, speech.usage, given)
         return failure("budget", spent) if spent else None
 
     async def _wait_unless_stopped(self, seconds: float) -> None:

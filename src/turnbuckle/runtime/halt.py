@@ -1,9 +1,41 @@
-"""What ends a run, or one attempt of it, before its time."""
+"""What ends a run, or one attempt of it, before its time.
+
+Nearly every run comes to its end by itself, so whoever wants to hear of a stop is called, and needs no task
+that waits for it.
+"""
 
 import asyncio
+from collections.abc import Callable
 
-from turnbuckle.vocab.clock import StopSignal
+from turnbuckle.vocab.clock import StopListener
 from turnbuckle.vocab.failure import Failure, failure
+
+_PASSES = 3
+"""Passes of the loop before an attempt that is to halt is broken off: what has arrived by then is read."""
+
+
+class _Calls:
+    """Whom to call once. They can be forgotten again."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self) -> None:
+        self._calls: dict[object, Callable[[], None]] = {}
+
+    def add(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Gives what forgets it again."""
+        place = object()
+        self._calls[place] = call
+
+        def forget() -> None:
+            self._calls.pop(place, None)
+
+        return forget
+
+    def tell(self) -> None:
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            call()
 
 
 class Stop:
@@ -11,6 +43,7 @@ class Stop:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self._calls = _Calls()
         self.by = "user"
         self.keeps = False
 
@@ -19,6 +52,7 @@ class Stop:
         if not self._event.is_set():
             self.by, self.keeps = by, keeps
             self._event.set()
+            self._calls.tell()
 
     def is_set(self) -> bool:
         return self._event.is_set()
@@ -26,17 +60,20 @@ class Stop:
     async def wait(self) -> None:
         await self._event.wait()
 
+    def on_stop(self, call: Callable[[], None]) -> Callable[[], None]:
+        return self._calls.add(call)
+
 
 class Halt:
     """Stops one attempt: because the run is to stop, because what it says is no use, or because the time of
     the turn is over, which a silent stream would never find out by itself."""
 
-    def __init__(self, stop: StopSignal, seconds_left: float, limit: float) -> None:
+    def __init__(self, stop: StopListener, seconds_left: float, limit: float) -> None:
         self._stop = stop
         self._seconds_left = seconds_left
         self._too_late = failure("budget", f"the limit of {limit:g} seconds is reached")
-        self._own = asyncio.Event()
         self._why: Failure | None = None
+        self._calls = _Calls()
 
     @property
     def why(self) -> Failure | None:
@@ -46,19 +83,38 @@ class Halt:
     def why(self, reason: Failure | None) -> None:
         self._why = reason
         if reason is not None:
-            self._own.set()
+            self._tell_soon()
 
     def is_set(self) -> bool:
-        return self._own.is_set() or self._stop.is_set()
+        return self._why is not None or self._stop.is_set()
 
     async def wait(self) -> None:
-        either = [asyncio.ensure_future(self._own.wait()), asyncio.ensure_future(self._stop.wait())]
+        told = asyncio.Event()
+        forget = self.on_stop(told.set)
         try:
-            done, _ = await asyncio.wait(
-                either, timeout=self._seconds_left, return_when=asyncio.FIRST_COMPLETED
-            )
-            if not done:
-                self.why = self._too_late
+            if not self.is_set():
+                await told.wait()
         finally:
-            for signal in either:
-                signal.cancel()
+            forget()
+
+    def on_stop(self, call: Callable[[], None]) -> Callable[[], None]:
+        """As the port says. The time of the turn is watched until it is forgotten."""
+        forget_own, forget_stop = self._calls.add(call), self._stop.on_stop(self._tell_soon)
+        timer = asyncio.get_running_loop().call_later(self._seconds_left, self._end_in_time)
+
+        def forget() -> None:
+            timer.cancel()
+            forget_own()
+            forget_stop()
+
+        return forget
+
+    def _tell_soon(self, passes: int = _PASSES) -> None:
+        if passes:
+            asyncio.get_running_loop().call_soon(self._tell_soon, passes - 1)
+        else:
+            self._calls.tell()
+
+    def _end_in_time(self) -> None:
+        if not self.is_set():
+            self.why = self._too_late

@@ -42,6 +42,9 @@ class HistoryBook:
         self._wall = wall
         self._kept: OrderedDict[SessionId, _Kept] = OrderedDict()
 
+    def __contains__(self, session: SessionId) -> bool:
+        return session in self._kept
+
     def settled(self, session: SessionId, messages: Messages, whom: ForWhom) -> Settled:
         """How much of a history is known to be settled, by the rules of whoever is to have it."""
         kept = self._kept.get(session)

@@ -19,6 +19,8 @@ def offered(
     """All tools, always in the same order. The caller's hide ours of the same name. `finish_call` stands
     last, and only where there is anything that could be cut: a caller without tools gets none. Without
     `finishing` nobody does."""
+    if not (options.own_tools or options.tools):
+        return ()
     brought = {tool.name for tool in options.tools}
     finish = tuple(tool for tool in own if tool.name == FINISH_CALL and tool.name not in brought)
     ours = tuple(tool for tool in own if tool.name not in brought and tool.name != FINISH_CALL)

@@ -17,7 +17,7 @@ provider saw it: nothing that was sent is edited later. It stores only what is n
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -194,7 +194,7 @@ class Runs:
         new = await self._based(new, session)
         base = await self._told(new, session)
         run = new.run or self.environment.new_run()
-        claim = await self._claim(run)
+        claim = await self._claim(run, begins=True)
         row = IndexUpdate(
             kind=KIND, parent=session, title=new.title, status=RUNNING, user=new.user, words=new.words
         )
@@ -216,7 +216,7 @@ class Runs:
         )
         running = self._running(claim, new.user)
         running.log.fold.base = Base(base.messages, base.compaction, base.measure)
-        async with self._let_go_of_on_error(claim):
+        try:
             if claim.head:
                 raise RunHeld(f"the run {run} has begun already")
             await running.driver.begin(started, row, new.left)
@@ -224,6 +224,9 @@ class Runs:
                 await running.driver.leave(leaves)
                 await self._let_go(claim)
                 return running
+        except BaseException:
+            await self._let_go(claim)
+            raise
         # Whoever begins is told that it cannot be stored; from here on it is waited for.
         running.log.sleep = self._sleep
         if self.background is not None:
@@ -270,7 +273,7 @@ class Runs:
         self, new: NewRun, session: SessionId, kind: str, facts: tuple[Fact, ...], outcome: Outcome
     ) -> None:
         assert new.run is not None
-        claim = await self._claim(new.run)
+        claim = await self._claim(new.run, begins=True)
         at = self._wall()
         started = RunStarted(at, new.run, session, new.messages, len(new.messages), new.options, new.origin)
         items = [encode(fact) for fact in (started, *facts, RunEnded(at, outcome))]
@@ -329,8 +332,8 @@ class Runs:
         rows = await self._journal.streams(StreamQuery(kind=KIND, parent=session), limit=1)
         return RunId(rows[0].name) if rows else None
 
-    async def _claim(self, run: RunId) -> Claim:
-        claim = await self._journal.claim(run, self.environment.owner, self.environment.lease)
+    async def _claim(self, run: RunId, *, begins: bool = False) -> Claim:
+        claim = await self._journal.claim(run, self.environment.owner, self.environment.lease, begins=begins)
         if isinstance(claim, Held):
             raise RunHeld(f"{claim.by} drives the run {run} at this moment")
         return claim
@@ -353,14 +356,6 @@ class Runs:
 
     def _running(self, claim: Claim, user: str | None = None) -> Running:
         return Running(RunId(claim.stream), *self._parts(claim, user), self.rules.allowed, user)
-
-    @contextlib.asynccontextmanager
-    async def _let_go_of_on_error(self, claim: Claim) -> AsyncIterator[None]:
-        try:
-            yield
-        except BaseException:
-            await self._let_go(claim)
-            raise
 
     async def _let_go(self, claim: Claim) -> None:
         try:
@@ -450,27 +445,36 @@ class Runs:
             await self._let_go(claim)
 
     async def _live_once(self, running: Running, claim: Claim, *, again: bool) -> Outcome:
-        """One life. Raises ClaimLost, and whatever came out of the driver."""
-        driver = running.driver
-        driving = asyncio.create_task(driver.resume(claim.epoch) if again else driver.go_on())
+        """One life. Raises ClaimLost, and whatever came out of the driver. It is this very task that drives;
+        if the claim is lost meanwhile it is cancelled."""
+        driver, work = running.driver, asyncio.current_task()
+        assert work is not None
+        lost = False
+
+        def stop_driving(_: object) -> None:
+            nonlocal lost
+            lost = work.cancel()
+
         holding = asyncio.create_task(hold(self._journal, claim, self._sleep, self.environment.lease))
+        holding.add_done_callback(stop_driving)
         try:
-            await asyncio.wait({driving, holding}, return_when=asyncio.FIRST_COMPLETED)
-            if not driving.done():
-                raise ClaimLost(f"the run {claim.stream} was taken over; this process has stopped driving it")
-            outcome = driving.result()
+            outcome = await (driver.resume(claim.epoch) if again else driver.go_on())
             self.conversations.remember(running.turn)
             return outcome
         except Fenced as error:
             raise ClaimLost(f"the run {claim.stream} was taken over: {error}") from error
+        except asyncio.CancelledError:
+            if not lost or work.uncancel():  # it is let go of, whatever became of the claim
+                raise
+            raise ClaimLost(
+                f"the run {claim.stream} was taken over; this process has stopped driving it"
+            ) from None
         finally:
+            holding.remove_done_callback(stop_driving)
             holding.cancel()
-            driving.cancel()
-            await asyncio.wait({driving, holding})
+            await asyncio.wait({holding})
             if running.leaving:
-                with contextlib.suppress(
-                    JournalError
-                ):  # a run without its mark looks like one whose process died
+                with contextlib.suppress(JournalError):  # without its mark it looks as if its process died
                     await driver.leave(running.leaving)
             await self._let_go(claim)
 

@@ -78,6 +78,14 @@ class StreamFilter:
 
     def take(self, events: list[Event]) -> tuple[Event, ...]:
         """The events as they may be shown."""
+        if len(events) == 1 and self._spoke and self._seam is None and not (self._again or self.over):
+            event = events[0]
+            if type(event) is TextDelta and event.text and event.block == self._block:
+                # The token's way: more of the text that is under way.
+                self.characters += len(event.text)
+                self._look_for_circles(event.text, "text")
+                self._begun.add(event.block)
+                return (event,)
         out: list[Event] = []
         for event in events:
             if self.over:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -26,7 +27,7 @@ class Toolbox:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        context: ToolContext,
+        context: ToolContext | Callable[[], ToolContext],
         decide: Callable[[RunnableCall], Awaitable[Denied | None]] | None = None,
         servers: McpServers | None = None,
         place: Callable[[ToolContext], Awaitable[ToolContext]] | None = None,
@@ -35,9 +36,14 @@ class Toolbox:
         raise ToolError."""
         self._place = place
         self._dispatcher = dispatcher
-        self._context = context
+        self._given = context
         self._decide = decide
         self._servers = servers
+
+    @functools.cached_property
+    def _context(self) -> ToolContext:
+        """Made when a tool is called: most runs of a relay call none."""
+        return self._given() if callable(self._given) else self._given
 
     async def ready(self) -> None:
         if self._servers is not None:

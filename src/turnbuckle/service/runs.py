@@ -154,7 +154,8 @@ class RunService(RunReading):
             self.watch.began(running, new.user)
         else:
             self._give_away(run)
-        return replace(handle_of(await self.started(run)), mine=True)
+        created = running.turn.started_at if new.origin.created is None else new.origin.created
+        return RunHandle(run, running.turn.session, new.origin, created, mine=True)
 
     @anywhere("session")
     async def _say(self, new: NewRun, session: SessionId, said: IncomingMessage, commands: bool) -> RunHandle:

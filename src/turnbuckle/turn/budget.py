@@ -119,6 +119,11 @@ def exceeded(turn: Turn, policy: Policy) -> str:
     return ""
 
 
+def has_only_time(policy: Policy) -> bool:
+    """Whether nothing but time limits a reply that is under way."""
+    return policy.limits.tokens is None and policy.limits.money is None
+
+
 def exceeded_inside(
     turn: Turn, policy: Policy, now: float, characters: int, usage: Usage | None, given: int = 0
 ) -> str:

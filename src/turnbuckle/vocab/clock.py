@@ -1,5 +1,6 @@
 """Time, and a wish to stop, as whoever waits for them sees them. Both are always handed in."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -17,3 +18,11 @@ class StopSignal(Protocol):
     def is_set(self) -> bool: ...
 
     async def wait(self) -> object: ...
+
+
+class StopListener(StopSignal, Protocol):
+    """One that calls, so that nobody needs a task to wait for it."""
+
+    def on_stop(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Call once when it is set, if it is not yet. Gives what forgets that again."""
+        ...

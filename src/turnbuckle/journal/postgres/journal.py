@@ -125,7 +125,7 @@ class PostgresJournal(HoldingReader):
         self._committer.enqueue(work).add_done_callback(heard_of)
         return True
 
-    async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
+    async def claim(self, stream: str, owner: str, seconds: float, *, begins: bool = False) -> Claim | Held:
         self._check_open()
         wall, now, begun = self._clocks.wall(), self._clocks.leases(), self._clocks.monotonic()
 

@@ -65,7 +65,9 @@ class PendingWrite:
         self.rows = rows
         self.statements = statements
         self.settle = settle
-        self.size = sum([len(row[3]) for row in rows]) + 64 * (len(rows) + len(statements))
+        self.size = 64 * (len(rows) + len(statements))
+        for row in rows:
+            self.size += len(row[3])
         self.done: asyncio.Future[None] | None = None
 
 
@@ -119,6 +121,11 @@ class Committer:
         self._line.append(work)
         if not self._turn_taken:
             self._flush_soon()
+
+    async def settled(self) -> None:
+        """Wait for what was added before."""
+        if self._line or self._turn_taken:
+            await self.commit(PendingWrite((), Grade.FLUSHED, [], [], _nothing))
 
     async def close(self) -> None:
         """Finish the line, fold the log into the file, and give the connection up."""

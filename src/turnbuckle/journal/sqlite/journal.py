@@ -20,12 +20,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from turnbuckle.journal.checks import check_distinct, check_size, merge_fault
 from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.hot import HotTails
-from turnbuckle.journal.live import NO_EPOCH, Live, LiveClaims, Waiters
+from turnbuckle.journal.live import Live, Waiters
 from turnbuckle.journal.port import (
     EVERY_STREAM,
     READ_BYTES,
@@ -53,6 +54,7 @@ from turnbuckle.journal.sqlite import database, rows
 from turnbuckle.journal.sqlite.committer import CHECKPOINT_PAGES, IN_THREAD, Committer, PendingWrite, weight
 from turnbuckle.journal.sqlite.database import Connect, open_to_read, open_to_write, storage_errors
 from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock, FolderMark, finish_mend, make_private
+from turnbuckle.journal.sqlite.live_writes import LiveWrites
 from turnbuckle.journal.sqlite.looking import look_at, read_beside
 from turnbuckle.journal.sqlite.search import Search
 from turnbuckle.journal.trouble import TroubleBook
@@ -60,7 +62,7 @@ from turnbuckle.journal.trouble import TroubleBook
 _MOST_LARGE = 10_000
 
 
-class SqliteJournal(LiveClaims):
+class SqliteJournal(LiveWrites):
     """The journal in a folder. Raises `InUse` if another process has it; `close` gives it back."""
 
     def __init__(
@@ -79,6 +81,7 @@ class SqliteJournal(LiveClaims):
         self._wall = wall
         self._live: dict[str, Live] = {}
         self._hot = HotTails() if hot is None else hot
+        self._unlisted: set[str] = set()
         self._large: set[str] = set()  # streams that hold large items, as far as that is known
         self._page_turn = asyncio.Lock()
         self._search = Search(folder / DATABASE, connect)
@@ -163,6 +166,8 @@ class SqliteJournal(LiveClaims):
         self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
     ) -> list[StreamRow]:
         self._check_open()
+        if self._unlisted and (wanted.kind is UNSET or wanted.name in self._unlisted):
+            await self._committer.settled()
         found: list[StreamRow] = []
         while len(found) < limit:
             with self._looking():
@@ -222,23 +227,28 @@ class SqliteJournal(LiveClaims):
         live = None if self._closed or len(item) > READ_BYTES else self._live.get(stream)
         if live is None or live.unsure or live.refusal(after, epoch) is not None:
             return False
-        new = rows.item_rows(live.key, live.tail, epoch, (item,))
+        row = rows.item_row(live.key, live.tail, epoch, item)
+        seq = row[1]
 
         def settle(error: StorageError | None) -> None:
-            self._settle(live, new, error)
-            landed(new[0][1], error)
+            self._settle(live, [row], error)
+            landed(seq, error)
 
-        self._accept(live, new)
-        self._committer.add(PendingWrite((live,), Grade.FLUSHED, new, [], settle))
+        live.tail = seq
+        live.on_its_way += 1
+        self._committer.add(PendingWrite((live,), Grade.FLUSHED, [row], [], settle))
         return True
 
-    async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
+    async def claim(self, stream: str, owner: str, seconds: float, *, begins: bool = False) -> Claim | Held:
         self._check_open()
         live = self._known(stream)
         now = self._monotonic()
         if held := live.held_by(now):
             return held
         claim = live.take(owner, now + seconds)
+        if begins and not live.key:
+            self._claim_soon(live, claim)
+            return claim
         try:
             await self._commit_row(
                 live, Grade.FLUSHED, lambda key, wall: [rows.set_claim(key, claim.epoch, owner, wall)]
@@ -411,66 +421,6 @@ class SqliteJournal(LiveClaims):
         else:
             self._book.failed(error)
 
-    async def _commit_row(
-        self, live: Live, grade: Grade, change: Callable[[int, float], list[rows.Statement]], size: int = 0
-    ) -> None:
-        """Change the stream's row in the index, and make it first if there is none."""
-        now = self._wall()
-        if live.key:
-            await self._commit(live, grade, [], change(live.key, now), size=size)
-            return
-        self._last_key += 1
-        live.key = self._last_key
-        statements = [rows.make_stream(live.key, live.name, NO_EPOCH, now), *change(live.key, now)]
-        await self._commit(live, grade, [], statements, makes=True, size=size)
-
-    async def _commit(
-        self,
-        live: Live,
-        grade: Grade,
-        new: list[rows.ItemRow],
-        statements: list[rows.Statement],
-        *,
-        makes: bool = False,
-        size: int = 0,
-    ) -> None:
-        """Store, and keep `live` true to what was stored. From here on the stream is known until it is
-        idle."""
-        self._check_open()
-        self._accept(live, new)
-        work = PendingWrite(
-            (live,), grade, new, statements, lambda error: self._settle(live, new, error, makes=makes)
-        )
-        work.size = max(work.size, size)
-        await self._committer.commit(work)
-
-    def _accept(self, live: Live, new: list[rows.ItemRow]) -> None:
-        """These are on their way to the store."""
-        if new:
-            live.tail = new[-1][1]
-        live.on_its_way += 1
-        if live.key:
-            self._live[live.name] = live
-
-    def _settle(
-        self, live: Live, new: list[rows.ItemRow], error: StorageError | None, *, makes: bool = False
-    ) -> None:
-        """They are stored, or not."""
-        live.on_its_way -= 1
-        if error is not None:
-            live.tail = live.head
-            if makes:
-                live.key = 0
-        elif new:
-            before, items = live.head, [Item(seq, data) for _, seq, _, data in new]
-            if live.holder:
-                self._hot.add(live.name, before, items)
-            else:  # it was released meanwhile
-                self._hot.forget(live.name)
-            live.head = items[-1].seq
-            self._waiters.hand(live.name, before, items)
-        self._forget_if_idle(live)
-
     def _load(self, stream: str) -> Live:
         self._check_open()
         with self._looking(stream):
@@ -479,16 +429,6 @@ class SqliteJournal(LiveClaims):
                 return Live(stream, 0)
             key, epoch = found
             return Live(stream, key, epoch, rows.find_head(self._reading, key))
-
-    def _live_named(self, stream: str) -> Live | None:
-        return self._live.get(stream)
-
-    def _forget_if_idle(self, live: Live) -> None:
-        """A stream that nobody writes is read from the store when it is asked for, so memory does not
-        grow."""
-        if not live.holder and not live.on_its_way and self._live.get(live.name) is live:
-            del self._live[live.name]
-            self._hot.forget(live.name)
 
 
 def _checked(live: Live, items: Sequence[bytes], after: int, epoch: int) -> list[rows.ItemRow]:

@@ -49,6 +49,9 @@ SWEEP = (
 """What deletes a bounded part of a dropped stream."""
 COLUMNS = tuple("name kind parent title status user created updated epoch holder mark".split())
 """Of a stream's row, behind its key. A file that was not yet brought up to date ends earlier."""
+_MAKE_STREAM = (
+    f"INSERT INTO stream(id, {', '.join(COLUMNS)}) VALUES(?, ?, '', '', '', '', '', ?, ?, ?, ?, '')"
+)
 _ORDERS: dict[StreamOrder, tuple[str, str]] = {
     "touched": ("updated", "DESC"),
     "newest": ("created", "DESC"),
@@ -60,6 +63,12 @@ _EPOCH_MASK = (1 << 32) - 1
 def item_rows(key: int, head: int, epoch: int, items: Sequence[bytes]) -> list[ItemRow]:
     seq = next_seq(head, epoch)
     return [(key, seq + at, checksum(key, seq + at, data), bytes(data)) for at, data in enumerate(items)]
+
+
+def item_row(key: int, head: int, epoch: int, data: bytes) -> ItemRow:
+    """The same for one."""
+    seq = next_seq(head, epoch)
+    return (key, seq, checksum(key, seq, data), data)
 
 
 def trusted(stream: str, key: int, after: int, rows: Iterable[tuple[int, int, bytes]]) -> list[Item]:
@@ -174,11 +183,8 @@ def conditions_of(wanted: StreamQuery) -> list[Statement]:
     return [*conditions, ("stream.holder != ''", ())] if wanted.orphaned else conditions
 
 
-def make_stream(key: int, name: str, epoch: int, now: float) -> Statement:
-    return (
-        f"INSERT INTO stream(id, {', '.join(COLUMNS)}) VALUES(?, ?, '', '', '', '', '', ?, ?, ?, '', '')",
-        (key, name, now, now, epoch),
-    )
+def make_stream(key: int, name: str, epoch: int, now: float, holder: str = "") -> Statement:
+    return (_MAKE_STREAM, (key, name, now, now, epoch, holder))
 
 
 def set_claim(key: int, epoch: int, holder: str, now: float) -> Statement:

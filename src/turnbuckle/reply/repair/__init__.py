@@ -31,6 +31,7 @@ from turnbuckle.reply.repair.order import ends_open, first_is_user, joined_turns
 from turnbuckle.reply.repair.parts import empties, foreign_state, loose_thoughts, parts_in_place
 from turnbuckle.reply.rules import Violation, violations
 from turnbuckle.vocab.history_rules import HistoryRules
+from turnbuckle.vocab.messages import CallPart, Message, ResultPart
 from turnbuckle.vocab.quirks import Quirks
 
 __all__ = ["PASSES", "RepairNote", "Repaired", "repair"]
@@ -53,6 +54,11 @@ PASSES: tuple[Pass, ...] = (
     no_user_after_tools,
     ends_open,
 )
+_ABOUT_CALLS = frozenset(
+    (nameless_calls, half_calls, orphan_results, unique_ids, legal_names, legal_call_arguments, answers)
+)
+_WITHOUT_CALLS = tuple(run for run in PASSES if run not in _ABOUT_CALLS)
+"""All that can change a history in which nothing is called and nothing answered."""
 
 
 class Repaired(Struct, frozen=True):
@@ -98,7 +104,11 @@ def repair(
     head, rest = messages[:settled], messages[settled:]
     terms = Terms(rules, model, sealed - settled, quirks, to_ask, tools, used)
     notes: list[RepairNote] = []
-    for run in PASSES:
+    for run in PASSES if any(map(_is_about_calls, rest)) else _WITHOUT_CALLS:
         rest, did = run(rest, terms)
         notes += [RepairNote(run.__name__, index + settled, what) for index, what in did]
     return Repaired((*head, *rest), tuple(notes), terms)
+
+
+def _is_about_calls(message: Message) -> bool:
+    return message.role == "tool" or any(isinstance(part, CallPart | ResultPart) for part in message.parts)

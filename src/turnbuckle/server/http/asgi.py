@@ -188,7 +188,7 @@ class Server:
         match = self.table.find(head.method, head.path)
         endpoint = request.endpoint = match.endpoint
         if not endpoint.open:
-            request.caller = self._auth.caller(head.headers, *request.ends)
+            request.caller = self._auth.caller(head.headers, *request.ends, request.line)
             request.left = await self._rates.count(request.caller.owner)
         if head.method in _WITH_BODY and (endpoint.doc.needs_body or not is_empty(head.headers)):
             check_type(head.headers, endpoint.doc.body_type)

@@ -77,16 +77,21 @@ class Auth:
         return self._locked
 
     def caller(
-        self, headers: Mapping[str, str], client: Address | None = None, server: Address | None = None
+        self,
+        headers: Mapping[str, str],
+        client: Address | None = None,
+        server: Address | None = None,
+        connection: object = None,
     ) -> Caller:
-        """Who asks, over the connection between these two addresses. Raises Problem."""
+        """Who asks, over the connection between these two addresses, of which `connection` is our end. Raises
+        Problem."""
         token = token_of(headers)
         host = "" if client is None else client[0]
         try:
             if token and (known := self._looked_up(token, host)) is not None:
                 return known
             if self._near and not self.needs_key:
-                if self._neighbours is None or self._neighbours.allows(client, server):
+                if self._neighbours is None or self._neighbours.allows(client, server, connection):
                     return Caller(LOCAL)
                 raise Problem(403, STRANGER, code="not_the_servers_user", should_retry=False)
         except ConfigError as error:

@@ -12,6 +12,7 @@ import struct
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 Address = tuple[str, int]
 
@@ -30,10 +31,17 @@ class SameUser:
     def __init__(self, uid: int, look: "Callable[[Address, Address], int | None] | None" = None) -> None:
         self._uid = uid
         self._look = look or peer_uid
+        self._known: WeakKeyDictionary[object, bool] = WeakKeyDictionary()
 
-    def allows(self, client: Address | None, server: Address | None) -> bool:
-        """Whether the client of this connection is that user; not if nobody can tell."""
-        return client is not None and server is not None and self._look(client, server) == self._uid
+    def allows(self, client: Address | None, server: Address | None, connection: object = None) -> bool:
+        """Whether the client of this connection is that user; not if nobody can tell. Who is at the other end
+        of a connection stays, so it is asked once for each `connection` that is named."""
+        known = None if connection is None else self._known.get(connection)
+        if known is None:
+            known = client is not None and server is not None and self._look(client, server) == self._uid
+            if connection is not None and known:
+                self._known[connection] = known
+        return known
 
 
 def can_tell() -> bool:

@@ -16,6 +16,7 @@ the other page, which reads nothing of ours; what is marked as loaded into anoth
 
 import ipaddress
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from turnbuckle.errors import ConfigError
@@ -26,12 +27,18 @@ _PORTS = {"http": 80, "https": 443}
 EXPOSED = (
     "x-request-id, x-turnbuckle-run, x-turnbuckle-session, x-turnbuckle-outcome, x-should-retry, retry-after"
 )
+_LONGEST_HOST = 260  # characters of the longest name, with brackets or a point
 _PREFLIGHT_SECONDS = "600"
 _MOST_ASKED = 4000  # characters of the list of headers that a page wants to send
 
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach a host by that name or address."""
+    return _is_loopback(host) if len(host) <= _LONGEST_HOST else False
+
+
+@lru_cache(256)
+def _is_loopback(host: str) -> bool:
     name = host.strip("[]").lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True

@@ -208,17 +208,20 @@ class RunStreamer:
         presence = Presence(line)
         self._disconnect.enter(run, on_disconnect)
         stays = True
+        timer: asyncio.TimerHandle | None = None
         try:
-            async with asyncio.timeout(self._hold):
-                with presence:
-                    self._heartbeat.add(presence)
-                    await self._follow(_RunReader(self._journal, run, after, first))
+            with presence:
+                timer = asyncio.get_running_loop().call_later(self._hold, presence.interrupt)
+                self._heartbeat.add(presence)
+                await self._follow(_RunReader(self._journal, run, after, first))
         except ClientGone:
             stays = False
             raise
-        except (TimeoutError, Interrupted, JournalError):
+        except (Interrupted, JournalError):
             pass  # the stream itself tells what there is to tell
         finally:
+            if timer is not None:
+                timer.cancel()
             self._heartbeat.remove(presence)
             self._leave(run, on_disconnect, ended=stays)
         return first

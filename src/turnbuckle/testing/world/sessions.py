@@ -159,9 +159,9 @@ class Life(WorldProcess):
         await self._awake.wait()
         return await super().renew(claim, seconds)
 
-    async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
+    async def claim(self, stream: str, owner: str, seconds: float, *, begins: bool = False) -> Claim | Held:
         await self._awake.wait()
-        return await super().claim(stream, owner, seconds)
+        return await super().claim(stream, owner, seconds, begins=begins)
 
     async def append(
         self,
