@@ -1,6 +1,7 @@
 """Long, realistic streams in each protocol, made of frames as the real providers send them."""
 
 import json
+import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -12,7 +13,10 @@ WORDS = (
 
 
 def words(count: int) -> list[str]:
-    return [WORDS[at % len(WORDS)] + (". " if at % 17 == 16 else " ") for at in range(count)]
+    """Always the same ones, in an order that does not repeat itself: a model that goes round in circles is
+    stopped."""
+    chosen = random.Random(1).choices(WORDS, k=count)
+    return [word + (". " if at % 17 == 16 else " ") for at, word in enumerate(chosen)]
 
 
 def argument_pieces(characters: int) -> list[str]:

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from turnbuckle.journal.port import Claim, Grade, IndexUpdate, StorageFailed, StorageFull
+from turnbuckle.journal.port import (
+    Claim,
+    Fenced,
+    Grade,
+    Held,
+    IndexUpdate,
+    StorageFailed,
+    StorageFull,
+    StreamQuery,
+)
 from turnbuckle.journal.sqlite import committer, database
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.journal.tail import tail
@@ -367,6 +376,55 @@ def test_a_full_disk_is_told_apart_from_a_broken_one(tmp_path):
         bench.watched.execute("PRAGMA max_page_count=1").fetchall()
         with pytest.raises(StorageFull, match="no room for the journal"):
             await bench.append("run", [b"x" * 100_000])
+        await bench.journal.close()
+
+    run(main())
+
+
+def test_the_claim_of_a_stream_that_begins_is_stored_with_its_first_items(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        bench.watched.log.clear()
+        claim = await bench.journal.claim("run", "one", 60, begins=True)
+        assert isinstance(claim, Claim)
+        assert bench.watched.log == []
+        note = IndexUpdate(kind="run")
+        await bench.journal.append("run", [b"a"], after=0, epoch=0, grade=Grade.SYNCED, note=note)
+        assert bench.watched.count("COMMIT") == 1
+        (row,) = await bench.journal.streams(StreamQuery(name="run"))
+        assert (row.holder, row.kind, row.epoch) == ("one", "run", 0)
+        await bench.journal.close()
+
+    run(main())
+
+
+def test_a_claim_with_no_items_behind_it_is_stored_all_the_same_and_listed(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        await bench.journal.claim("run", "one", 60, begins=True)
+        assert [row.holder for row in await bench.journal.streams()] == ["one"]
+        assert isinstance(await bench.journal.claim("run", "two", 60), Held)
+        await bench.journal.close()
+
+    run(main())
+
+
+def test_a_beginning_that_can_not_be_stored_leaves_no_claim(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        claim = await bench.journal.claim("run", "one", 60, begins=True)
+        assert isinstance(claim, Claim)
+        bench.watched.broken = True
+        with pytest.raises(StorageFailed):
+            await bench.append("run", [b"lost"])
+        assert not bench.journal.still_mine(claim)
+        with pytest.raises(Fenced):
+            await bench.append("run", [b"later"])
+        bench.watched.broken = False
+        assert await bench.journal.streams() == []
+        await bench.journal.claim("run", "two", 60, begins=True)
+        assert await bench.append("run", [b"again"]) == 1
+        assert [item.data for item in await bench.journal.read("run")] == [b"again"]
         await bench.journal.close()
 
     run(main())

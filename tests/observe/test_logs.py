@@ -279,3 +279,18 @@ def test_a_log_whose_reader_is_gone_is_no_problem():
     writer.emit(logging.LogRecord("x", logging.INFO, "", 0, "hello", None, None))
     writer.close()
     assert writer.lost == 1
+
+
+@pytest.mark.requirement("H5")
+def test_a_line_of_ours_is_without_secrets_wherever_they_stand_in_it():
+    record = logging.LogRecord("turnbuckle.x", logging.INFO, "x.py", 1, "%s %d %s", (KEY, 7, "fine"), None)
+    vars(record).update(event="e", run="r20261117-120000-0123456789ab", session=f"of {KEY}")
+    line = PlainForm(Redactor([KEY])).format(record)
+    assert line.endswith("[secret] 7 fine run=r20261117-120000-0123456789ab session=of [secret]")
+
+
+def test_the_log_leaves_the_switches_of_others_as_they_were():
+    before = (logging._srcfile, logging.logThreads)
+    with open_log("text", Redactor(), io.StringIO()):
+        pass
+    assert (logging._srcfile, logging.logThreads) == before

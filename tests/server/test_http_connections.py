@@ -7,6 +7,7 @@ import pytest
 from support.http.memory_server import END, RUN, memory_server, settled
 
 from turnbuckle.call.loop import new_loop
+from turnbuckle.server.http.connection import watch_peer
 from turnbuckle.server.settings import ServerSettings
 from turnbuckle.testing.clock import VirtualClock
 
@@ -203,3 +204,15 @@ def test_signs_of_life_and_leaving_work_in_the_loop_that_is_really_used():
         seen, stopped = runner.run(main())
     assert b": keepalive\n\n" in seen
     assert stopped == [(RUN, "the client left")]
+
+
+def test_what_a_listening_socket_is_told_about_peers_holds_for_its_connections():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        watch_peer(listening, 60.0)
+        with socket.create_connection(listening.getsockname()):
+            made, _ = listening.accept()
+            with made:
+                kept = made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_USER_TIMEOUT", "TCP_NOTSENT_LOWAT")
+                told = [made.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in names]
+    assert (kept, told) == (1, [30, 30, 90_000, 64 * 1024])

@@ -90,3 +90,22 @@ def test_this_machine_says_whether_it_can_tell():
 def peer_uid_of_ourselves():
     with connection("127.0.0.1") as (client, server):
         return peer_uid(client, server)
+
+
+class Connection:
+    """Our end of one."""
+
+
+def test_who_is_at_the_other_end_is_asked_once_for_each_connection():
+    asked: list[int] = []
+
+    def look(client, server):
+        asked.append(client[1])
+        return 1000
+
+    user, one, other = SameUser(1000, look), Connection(), Connection()
+    allowed = [
+        user.allows(("127.0.0.1", 1), ("127.0.0.1", 2), mine) for mine in (one, one, other, None, None)
+    ]
+    assert (all(allowed), len(asked)) == (True, 4)
+    assert not SameUser(1, look).allows(("127.0.0.1", 1), ("127.0.0.1", 2), one)

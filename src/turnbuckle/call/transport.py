@@ -19,7 +19,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -136,7 +136,7 @@ class UpstreamExchange:
         loop = asyncio.get_running_loop()
         task = self._task = loop.create_task(self._post())
         over: asyncio.Future[None] = loop.create_future()
-        task.add_done_callback(lambda _: over.done() or over.set_result(None))
+        task.add_done_callback(partial(_mark_done, over))
         try:
             await over  # and not the task, which is given up without an error here
         except asyncio.CancelledError:
@@ -241,6 +241,11 @@ class UpstreamExchange:
         if task is not None:
             task.add_done_callback(_drop)
             task.cancel()
+
+
+def _mark_done(over: "asyncio.Future[None]", _: object) -> None:
+    if not over.done():
+        over.set_result(None)
 
 
 def _drop(task: "asyncio.Task[aiohttp.ClientResponse]") -> None:

@@ -70,6 +70,8 @@ class Listening:
         self.connections: set[HttpConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.default_headers: tuple[tuple[bytes, bytes], ...] = ()
+        self.watches = False
+        """Whether the socket that listens has told the kernel already to watch over its connections."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -180,7 +182,8 @@ class HttpConnection(asyncio.Protocol):
             self._refuse(503, FULL)
             return
         self._listening.connections.add(self)
-        watch_peer(self.transport, self._listening.send_timeout)
+        if not self._listening.watches:
+            watch_peer(self.transport.get_extra_info("socket"), self._listening.send_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
@@ -424,10 +427,10 @@ class HttpConnection(asyncio.Protocol):
             listener()
 
 
-def watch_peer(transport: asyncio.Transport, seconds: float) -> None:
+def watch_peer(peer: Any, seconds: float) -> None:
     """Let the kernel notice a peer that is no longer there, which answers no probe or takes nothing for so
-    long, and leave what cannot be sent yet with us."""
-    peer = transport.get_extra_info("socket")
+    long, and leave what cannot be sent yet with us. `peer` is a socket; on Linux one that listens gives all
+    of this to its connections."""
     if peer is None or peer.family not in (socket.AF_INET, socket.AF_INET6):
         return
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

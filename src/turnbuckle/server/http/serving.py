@@ -16,6 +16,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from email.utils import formatdate
@@ -25,7 +26,7 @@ from msgspec import Struct
 from turnbuckle.errors import CanNotListen
 from turnbuckle.runtime.supervise import keep_going
 from turnbuckle.server.http.asgi import Server
-from turnbuckle.server.http.connection import HttpConnection, Listening
+from turnbuckle.server.http.connection import HttpConnection, Listening, watch_peer
 from turnbuckle.server.http.descriptors import room_for
 from turnbuckle.server.streaming.heartbeat import TICK, Heartbeat
 from turnbuckle.service.limits import Slots
@@ -116,6 +117,10 @@ async def serve(
 
     tell_time()
     listening = await _listen(lambda: HttpConnection(shared), service.host, service.port)
+    if sys.platform == "linux":  # five calls of the kernel less for each connection
+        for listener in listening.sockets:
+            watch_peer(listener, service.send_timeout)
+        shared.watches = True
 
     def each_tick() -> None:
         tell_time()

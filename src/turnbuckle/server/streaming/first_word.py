@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from turnbuckle.journal.port import Item
 from turnbuckle.narrate.fold import Narration
 from turnbuckle.narrate.told import (
@@ -17,8 +19,10 @@ from turnbuckle.narrate.told import (
     Text,
     ToolBegun,
 )
-from turnbuckle.turn.facts import decode
+from turnbuckle.turn.facts import Fact, Streamed, decode
+from turnbuckle.vocab.events import ReasoningDelta, TextDelta
 
+_SPOKEN = frozenset({TextDelta, ReasoningDelta})
 _WORDS = (Text, Reasoning, OtherChoice, ToolBegun, QuestionAsked, HandedOver)
 
 
@@ -38,10 +42,10 @@ class FirstWord:
         """What its provider said in headers."""
 
     def take(self, items: Sequence[Item]) -> None:
-        for item in items:
+        for fact in (part for item in items for part in _up_to_a_word(decode(item.data))):
             if self.ended:
                 return
-            for told in self._narration.take(decode(item.data)):
+            for told in self._narration.take(fact):
                 if isinstance(told, ModelCalled):
                     self.route, self.model, self.headers = told.route, told.model, ()
                 elif isinstance(told, ModelNamed):
@@ -53,3 +57,12 @@ class FirstWord:
                     self.ended = True
                 elif isinstance(told, _WORDS) or (isinstance(told, Notice) and told.about == "conversation"):
                     self.ended = True
+
+
+def _up_to_a_word(fact: Fact) -> tuple[Fact, ...]:
+    """A burst in two: what comes behind its first word is nearly never looked at."""
+    if type(fact) is Streamed:
+        for place, event in enumerate(fact.events[:-1], 1):
+            if type(event) in _SPOKEN:
+                return replace(fact, events=fact.events[:place]), replace(fact, events=fact.events[place:])
+    return (fact,)
