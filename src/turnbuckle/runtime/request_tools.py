@@ -19,13 +19,33 @@ def offered(
     """All tools, always in the same order. The caller's hide ours of the same name. `finish_call` stands
     last, and only where there is anything that could be cut: a caller without tools gets none. Without
     `finishing` nobody does."""
-    if not (options.own_tools or options.tools):
-        return ()
+    if not options.tools:
+        return _ours(own, finishing) if options.own_tools else ()
     brought = {tool.name for tool in options.tools}
     finish = tuple(tool for tool in own if tool.name == FINISH_CALL and tool.name not in brought)
     ours = tuple(tool for tool in own if tool.name not in brought and tool.name != FINISH_CALL)
     tools = (*(ours if options.own_tools else ()), *options.tools)
     return (*tools, *(finish if finishing else ())) if tools else ()
+
+
+_offers: dict[tuple[int, bool], tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]]] = {}
+"""What is offered of a set of tools, by the set itself: all runs share it."""
+_MOST_OFFERS = 8
+
+
+def _ours(own: tuple[ToolSpec, ...], finishing: bool) -> tuple[ToolSpec, ...]:
+    """The same where the caller brings none: one tuple for all runs, so that whoever keeps something of it
+    knows it again at once."""
+    known = _offers.get((id(own), finishing))
+    if known is not None and known[0] is own:
+        return known[1]
+    ours = tuple(tool for tool in own if tool.name != FINISH_CALL)
+    finish = tuple(tool for tool in own if tool.name == FINISH_CALL) if finishing and ours else ()
+    if len(_offers) >= _MOST_OFFERS:
+        _offers.clear()
+    made = (*ours, *finish)
+    _offers[id(own), finishing] = (own, made)
+    return made
 
 
 def free_text_names(tools: tuple[ToolSpec, ...], protocol: ProtocolName) -> frozenset[str]:

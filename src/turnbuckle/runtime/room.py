@@ -71,8 +71,24 @@ class RoomKeeper:
     def _tools_size(self, turn: Turn, route: RouteFacts, own: tuple[ToolSpec, ...]) -> int:
         finishing = offers_finishing(route.protocol, route.effort, drafted=turn.drafted)
         if finishing not in self._tools:
-            self._tools[finishing] = tokens_of_tools(offered(own, turn.options, finishing=finishing))
+            tools = offered(own, turn.options, finishing=finishing)
+            self._tools[finishing] = tokens_of_tools(tools) if turn.options.tools else _size_of(tools)
         return self._tools[finishing]
+
+
+_sized: list[tuple[tuple[ToolSpec, ...], int]] = []
+"""The sets of tools that were sized last. Our own is one tuple for all runs."""
+_MOST_SIZED = 4
+
+
+def _size_of(tools: tuple[ToolSpec, ...]) -> int:
+    for known, size in _sized:
+        if known is tools:
+            return size
+    size = tokens_of_tools(tools)
+    _sized.insert(0, (tools, size))
+    del _sized[_MOST_SIZED:]
+    return size
 
 
 def summary_request(turn: Turn, asked: ModelAsked) -> ModelRequest:

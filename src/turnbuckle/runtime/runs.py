@@ -445,8 +445,7 @@ class Runs:
             await self._let_go(claim)
 
     async def _live_once(self, running: Running, claim: Claim, *, again: bool) -> Outcome:
-        """One life. Raises ClaimLost, and whatever came out of the driver. It is this very task that drives;
-        if the claim is lost meanwhile it is cancelled."""
+        """One life, driven by this very task. Raises ClaimLost, and whatever came out of the driver."""
         driver, work = running.driver, asyncio.current_task()
         assert work is not None
         lost = False
@@ -466,9 +465,8 @@ class Runs:
         except asyncio.CancelledError:
             if not lost or work.uncancel():  # it is let go of, whatever became of the claim
                 raise
-            raise ClaimLost(
-                f"the run {claim.stream} was taken over; this process has stopped driving it"
-            ) from None
+            words = f"the run {claim.stream} was taken over; this process has stopped driving it"
+            raise ClaimLost(words) from None
         finally:
             holding.remove_done_callback(stop_driving)
             holding.cancel()
