@@ -37,7 +37,7 @@ SEAMS = {
     "fold": (
         "turnbuckle.reply.free_text:FreeTextCalls.take",
         "turnbuckle.runtime.stream_filter:StreamFilter.take",
-        "turnbuckle.runtime.driver:Driver._why_halt",
+        "turnbuckle.runtime.halt:Halt.look",
         "turnbuckle.turn.fold:TurnFold.take",
     ),
     "append": (

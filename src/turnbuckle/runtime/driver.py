@@ -18,13 +18,12 @@ from turnbuckle.runtime.halt import Halt, Stop
 from turnbuckle.runtime.history_book import HistoryBook
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.runtime.models import closed_behind
-from turnbuckle.runtime.plain_rest import RestSpeech, WayBook, shaped, speech_for
+from turnbuckle.runtime.plain_rest import WayBook, shaped, speech_for
 from turnbuckle.runtime.ports import Model, Tools
 from turnbuckle.runtime.prices import PriceBook
 from turnbuckle.runtime.request_tools import free_text_names
 from turnbuckle.runtime.room import RequestSize, RoomKeeper, summary_request
 from turnbuckle.runtime.sending import Sending
-from turnbuckle.runtime.stream_filter import StreamFilter
 from turnbuckle.runtime.tool_work import (
     BEFORE_IT,
     Either,
@@ -61,7 +60,7 @@ from turnbuckle.turn.facts import (
 from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.turn.state import Ask, Turn
 from turnbuckle.vocab.events import Cut, Ended, Event
-from turnbuckle.vocab.failure import Failure, failure
+from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.origin import Origin
@@ -392,8 +391,7 @@ class Driver:
             async for events in bursts:
                 heard = events or heard
                 spoken = speech.take(free_text.take(events))
-                if not halt.is_set():
-                    halt.why = self._why_halt(speech, given)
+                halt.look(speech, self.turn, self._policy, self._log.moment(self._wall), given)
                 if halt.why is not None and spoken and isinstance(spoken[-1], Cut):
                     spoken = (*spoken[:-1], Cut(halt.why))
                 notice = speech.take_notice() if spoken else ""
@@ -428,17 +426,6 @@ class Driver:
             names = [route.name for route in self._policy.routes]
             resting = tuple(name for name in names if len(names) > 1 and self._model.choose(name) != name)
         return Streamed(self._wall(), attempt, said, resting=resting, price=price)
-
-    def _why_halt(self, speech: StreamFilter | RestSpeech, given: int) -> Failure | None:
-        """Why this attempt is not worth its time any more."""
-        if speech.repeats:
-            where = "" if speech.repeats_in == "text" else f" in its {speech.repeats_in}"
-            return failure("repeated", f"the model repeats itself{where}: {speech.repeats[:120]}")
-        turn, policy, now = self.turn, self._policy, self._log.moment(self._wall)
-        if budget.has_only_time(policy) and budget.seconds_used(turn, now) < policy.limits.seconds:
-            return None
-        spent = budget.exceeded_inside(turn, policy, now, speech.characters, speech.usage, given)
-        return failure("budget", spent) if spent else None
 
     async def _wait_unless_stopped(self, seconds: float) -> None:
         waiting = asyncio.ensure_future(self._sleep(seconds))

@@ -7,6 +7,11 @@ that waits for it.
 import asyncio
 from collections.abc import Callable
 
+from turnbuckle.runtime.plain_rest import RestSpeech
+from turnbuckle.runtime.stream_filter import StreamFilter
+from turnbuckle.turn import budget
+from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.clock import StopListener
 from turnbuckle.vocab.failure import Failure, failure
 
@@ -88,6 +93,13 @@ class Halt:
     def is_set(self) -> bool:
         return self._why is not None or self._stop.is_set()
 
+    def look(
+        self, speech: StreamFilter | RestSpeech, turn: Turn, policy: Policy, now: float, given: int
+    ) -> None:
+        """Find out whether what came by now is no use, or too much. `given` is the guess for the input."""
+        if not self.is_set():
+            self.why = _why(speech, turn, policy, now, given)
+
     async def wait(self) -> None:
         told = asyncio.Event()
         forget = self.on_stop(told.set)
@@ -118,3 +130,16 @@ class Halt:
     def _end_in_time(self) -> None:
         if not self.is_set():
             self.why = self._too_late
+
+
+def _why(
+    speech: StreamFilter | RestSpeech, turn: Turn, policy: Policy, now: float, given: int
+) -> Failure | None:
+    """Why this attempt is not worth its time any more."""
+    if speech.repeats:
+        where = "" if speech.repeats_in == "text" else f" in its {speech.repeats_in}"
+        return failure("repeated", f"the model repeats itself{where}: {speech.repeats[:120]}")
+    if budget.has_only_time(policy) and budget.seconds_used(turn, now) < policy.limits.seconds:
+        return None
+    spent = budget.exceeded_inside(turn, policy, now, speech.characters, speech.usage, given)
+    return failure("budget", spent) if spent else None
