@@ -78,7 +78,7 @@ class Sending:
             parallel_calls=options.parallel_calls,
             stream=asked.stream,
             extra=options.extra.get(asked.protocol, {}),
-            choices=options.choices if asked.protocol in options.extra else 1,
+            choices=options.choices if asked.protocol == next(iter(options.extra), "") else 1,
             cap_field=asked.cap_field or options.cap_field,
             cache_key=_cache_key(turn) if options.own_tools else "",
             hosted=tuple(tool for tool in options.hosted if tool.state.protocol == asked.protocol),

@@ -19,6 +19,8 @@ from turnbuckle.server.http.exchange import Exchange, Headers, Problem
 from turnbuckle.service.catalog import ModelChoice
 from turnbuckle.vocab.ids import ProtocolName
 from turnbuckle.vocab.request import RunOptions
+from turnbuckle.wire.other_words import in_words_of
+from turnbuckle.wire.registry import PROTOCOLS
 
 LEFT_OUT = "x-turnbuckle-left-out"
 STRICT = "x-turnbuckle-strict"
@@ -74,18 +76,23 @@ def passed_on(
     of this protocol take, `unknown` fields that nobody here knows. Raises Problem if something does not and
     the client is strict about it."""
     headers, withheld = passable(exchange.headers)
-    left = list(only_here) if chosen.protocol != protocol else []
+    given = options.extra.get(protocol, {})
+    others = {name: in_words_of(name, protocol, given) for name in PROTOCOLS if name != protocol}
+    left = []
+    if chosen.protocol != protocol:
+        said = others[chosen.protocol].of if chosen.protocol is not None else ()
+        left = [name for name in only_here if name not in said]
     if chosen.own_tools:
-        known = {
-            name: value for name, value in options.extra.get(protocol, {}).items() if name not in unknown
-        }
-        options = replace(options, extra={protocol: known} if known else {})
+        given = {name: value for name, value in given.items() if name not in unknown}
         left += [name for name in unknown if name not in left]
     else:
         options = replace(options, headers={protocol: headers} if headers else {})
         left += withheld
         if chosen.protocol != protocol:
             left += [name for name in headers if not _LABELS.fullmatch(name)]
+    # The client's own protocol stands first: by it is known what it speaks.
+    extra = {protocol: given, **{name: dict(words) for name, words in others.items()}}
+    options = replace(options, extra={name: fields for name, fields in extra.items() if fields})
     if left and (strict or _is_strict(exchange)):
         raise Problem(
             400,

@@ -105,7 +105,7 @@ def _tools(body: Fields, kept: KeptFields) -> tuple[tuple[ToolSpec, ...], tuple[
         inner = tool.need_inner(kind)
         spec, within = function_tool(inner) if kind == "function" else custom_tool(inner)
         data: dict[str, Any] = tool.whole("type", kind)
-        named = {**data, **within} if kind == "function" else data
+        named = {**data, **within}
         if within:
             data[kind] = within
         if kind == CUSTOM:

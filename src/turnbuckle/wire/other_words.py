@@ -1,0 +1,104 @@
+"""Fields of a request that another protocol knows too, under the same name or another.
+
+Only what any provider of the other protocol takes is said in its words. Many hosts of Chat Completions refuse
+a field that they do not know, and clients of Responses send some with every request; so those are named as
+left out, and the request goes through.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from turnbuckle.vocab.ids import ProtocolName
+
+Fields = Mapping[str, Any]
+_LOGPROBS = "message.output_text.logprobs"
+_LONGEST_USER = 256
+_SAME_IN_RESPONSES = (
+    "metadata",
+    "user",
+    "service_tier",
+    "safety_identifier",
+    "store",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+)
+_GENERATION = {
+    "seed": "seed",
+    "top_k": "topK",
+    "frequency_penalty": "frequencyPenalty",
+    "presence_penalty": "presencePenalty",
+}
+
+
+class Said(dict[str, Any]):
+    """Fields in the words of another protocol. `of` are the names of those that they stand for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of: set[str] = set()
+
+    def say(self, said: Mapping[str, Any], *names: str) -> None:
+        self.update(said)
+        self.of.update(names)
+
+
+def in_words_of(protocol: ProtocolName, spoken: ProtocolName, fields: Fields) -> Said:
+    """What of these fields of a client's request a provider of this protocol can be told."""
+    made = Said()
+    translate = _TRANSLATIONS.get((spoken, protocol))
+    if translate is not None:
+        translate({name: value for name, value in fields.items() if value is not None}, made)
+    return made
+
+
+def _chat_to_responses(fields: Fields, made: Said) -> None:
+    for name in _SAME_IN_RESPONSES:
+        if name in fields:
+            made.say({name: fields[name]}, name)
+    if isinstance(fields.get("verbosity"), str):
+        made.say({"text": {"verbosity": fields["verbosity"]}}, "verbosity")
+    if fields.get("logprobs") is False:
+        made.say({}, "logprobs")
+    elif fields.get("logprobs") is True:
+        made.say({"include": [_LOGPROBS], "top_logprobs": fields.get("top_logprobs", 0)}, "logprobs")
+        made.say({}, "top_logprobs")
+
+
+def _responses_to_chat(fields: Fields, made: Said) -> None:
+    included = fields.get("include")
+    wanted = isinstance(included, list) and _LOGPROBS in included
+    if wanted or fields.get("top_logprobs"):
+        most = {"top_logprobs": fields["top_logprobs"]} if fields.get("top_logprobs") else {}
+        made.say({"logprobs": True, **most}, "top_logprobs")
+        if included == [_LOGPROBS]:
+            made.say({}, "include")
+
+
+def _openai_to_messages(fields: Fields, made: Said) -> None:
+    for name in ("user", "safety_identifier"):
+        user = fields.get(name)
+        if isinstance(user, str) and 0 < len(user) <= _LONGEST_USER:
+            made.say({"metadata": {"user_id": user}}, name)
+    if isinstance(fields.get("top_k"), int):
+        made.say({"top_k": fields["top_k"]}, "top_k")
+
+
+def _to_gemini(fields: Fields, made: Said) -> None:
+    found = {
+        _GENERATION[name]: (name, value)
+        for name, value in fields.items()
+        if name in _GENERATION and isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    if found:
+        config = {name: value for name, (_, value) in found.items()}
+        made.say({"generationConfig": config}, *(name for name, _ in found.values()))
+
+
+_TRANSLATIONS: dict[tuple[ProtocolName, ProtocolName], Callable[[Fields, Said], None]] = {
+    ("openai_chat", "openai_responses"): _chat_to_responses,
+    ("openai_responses", "openai_chat"): _responses_to_chat,
+    ("openai_chat", "anthropic"): _openai_to_messages,
+    ("openai_responses", "anthropic"): _openai_to_messages,
+    ("openai_chat", "gemini"): _to_gemini,
+    ("anthropic", "gemini"): _to_gemini,
+}
