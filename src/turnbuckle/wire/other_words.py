@@ -30,7 +30,7 @@ _GENERATION = {
 }
 
 
-class Said(dict[str, Any]):
+class OtherWords(dict[str, Any]):
     """Fields in the words of another protocol. `of` are the names of those that they stand for."""
 
     def __init__(self) -> None:
@@ -42,16 +42,16 @@ class Said(dict[str, Any]):
         self.of.update(names)
 
 
-def in_words_of(protocol: ProtocolName, spoken: ProtocolName, fields: Fields) -> Said:
+def in_words_of(protocol: ProtocolName, spoken: ProtocolName, fields: Fields) -> OtherWords:
     """What of these fields of a client's request a provider of this protocol can be told."""
-    made = Said()
+    made = OtherWords()
     translate = _TRANSLATIONS.get((spoken, protocol))
     if translate is not None:
         translate({name: value for name, value in fields.items() if value is not None}, made)
     return made
 
 
-def _chat_to_responses(fields: Fields, made: Said) -> None:
+def _chat_to_responses(fields: Fields, made: OtherWords) -> None:
     for name in _SAME_IN_RESPONSES:
         if name in fields:
             made.say({name: fields[name]}, name)
@@ -64,7 +64,7 @@ def _chat_to_responses(fields: Fields, made: Said) -> None:
         made.say({}, "top_logprobs")
 
 
-def _responses_to_chat(fields: Fields, made: Said) -> None:
+def _responses_to_chat(fields: Fields, made: OtherWords) -> None:
     included = fields.get("include")
     wanted = isinstance(included, list) and _LOGPROBS in included
     if wanted or fields.get("top_logprobs"):
@@ -74,7 +74,7 @@ def _responses_to_chat(fields: Fields, made: Said) -> None:
             made.say({}, "include")
 
 
-def _openai_to_messages(fields: Fields, made: Said) -> None:
+def _openai_to_messages(fields: Fields, made: OtherWords) -> None:
     for name in ("user", "safety_identifier"):
         user = fields.get(name)
         if isinstance(user, str) and 0 < len(user) <= _LONGEST_USER:
@@ -83,7 +83,7 @@ def _openai_to_messages(fields: Fields, made: Said) -> None:
         made.say({"top_k": fields["top_k"]}, "top_k")
 
 
-def _to_gemini(fields: Fields, made: Said) -> None:
+def _to_gemini(fields: Fields, made: OtherWords) -> None:
     found = {
         _GENERATION[name]: (name, value)
         for name, value in fields.items()
@@ -94,7 +94,7 @@ def _to_gemini(fields: Fields, made: Said) -> None:
         made.say({"generationConfig": config}, *(name for name, _ in found.values()))
 
 
-_TRANSLATIONS: dict[tuple[ProtocolName, ProtocolName], Callable[[Fields, Said], None]] = {
+_TRANSLATIONS: dict[tuple[ProtocolName, ProtocolName], Callable[[Fields, OtherWords], None]] = {
     ("openai_chat", "openai_responses"): _chat_to_responses,
     ("openai_responses", "openai_chat"): _responses_to_chat,
     ("openai_chat", "anthropic"): _openai_to_messages,
