@@ -32,6 +32,7 @@ from serving.processes import cpu_seconds
 from serving.script import Script
 from serving.servers import RECIPES, Provider, Recipe, Server, Start, turnbuckle
 
+from turnbuckle.journal.nodes import NodeState
 from turnbuckle.journal.port import Claim, Grade, IndexUpdate, Item
 from turnbuckle.journal.postgres.journal import PostgresJournal, open_postgres
 
@@ -157,6 +158,88 @@ async def takeover(journal: PostgresJournal, place: str, number: int) -> float:
             return took
 
 
+async def take(place: str) -> None:
+    """A node with room, that claims what nobody holds as soon as it hears of it."""
+    journal = await open_postgres(place, beside=True)
+    looking: set[asyncio.Task[None]] = set()
+
+    async def look() -> None:
+        for row in (await journal.nodes.unheld(10)).runs:
+            claim = await journal.claim(row.name, "takes", LEASE)
+            if isinstance(claim, Claim):
+                at = str(time.time()).encode()
+                note = IndexUpdate(status="completed")
+                await journal.append(
+                    row.name, [at], after=claim.head, epoch=claim.epoch, grade=Grade.FLUSHED, note=note
+                )
+
+    def due() -> None:
+        if not looking:
+            task = asyncio.ensure_future(look())
+            looking.add(task)
+            task.add_done_callback(looking.discard)
+
+    async def perform(_: bytes) -> bytes:
+        return b""
+
+    await journal.nodes.join("takes", "1", NodeState, perform, due)
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+
+
+async def given_away(journal: PostgresJournal, place: str, count: int = 100) -> list[float]:
+    """Seconds from the moment at which a node lets go of a run until another has claimed it."""
+    words = [sys.executable, __file__, place, "--take"]
+    node = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
+    assert node.stdout is not None
+    await node.stdout.readline()
+
+    async def perform(_: bytes) -> bytes:
+        return b""
+
+    await journal.nodes.join("gives", "1", NodeState, perform, lambda: None)
+    took = []
+    for number in range(count):
+        name = f"given-{number}"
+        claim = await journal.claim(name, "gives", LEASE)
+        assert isinstance(claim, Claim)
+        note = IndexUpdate(kind="run", status="running")
+        head = await journal.append(name, [b"x"], after=0, epoch=0, grade=Grade.SYNCED, note=note)
+        began = time.time()
+        await journal.release(claim)
+        journal.nodes.call()
+        await journal.wait(name, head)
+        took.append(float((await journal.read(name, head))[0].data) - began)
+    await journal.nodes.leave()
+    node.kill()
+    await node.wait()
+    return sorted(took)
+
+
+async def beginnings(journal: PostgresJournal, count: int = 300) -> tuple[list[float], list[float]]:
+    """What it takes to ask whether an owner with a hundred runs may begin one more, and make a request."""
+    quotas = journal.nodes.quotas
+    for number in range(100):
+        await quotas.admit("ann", f"held-{number}", 1000, 0)
+    admitted, counted = [], []
+    for number in range(count):
+        began = time.perf_counter()
+        await quotas.admit("ann", f"new-{number % 10}", 1000, 100.0)
+        between = time.perf_counter()
+        await quotas.take("ann", 1_000_000, 1)
+        admitted.append(between - began)
+        counted.append(time.perf_counter() - between)
+    return sorted(admitted), sorted(counted)
+
+
+def quantiles(sorted_seconds: list[float]) -> str:
+    """The median and the ninety-ninth of a hundred."""
+    count = len(sorted_seconds)
+    return (
+        f"p50 {sorted_seconds[count // 2] * 1e3:.1f} ms, p99 {sorted_seconds[count * 99 // 100] * 1e3:.1f} ms"
+    )
+
+
 def measured(server: Server, database: int) -> tuple[float, float]:
     """The CPU time of a lone chunk in microseconds: of the server, and of the database's processes."""
     asked = Contender(server.name, server.port, MODEL, server.process.pid)
@@ -220,12 +303,27 @@ def compare(place: str, database: int) -> None:
             provider.stop()
 
 
-async def main(url: str, runs: list[int], seconds: float, database: int) -> None:
+async def limits_and_work(place: str) -> None:
+    journal = await open_postgres(place, beside=True)
+    admitted, counted = await beginnings(journal)
+    print(f"whether a run may begin: {quantiles(admitted)}; counting a request: {quantiles(counted)}")
+    print(
+        f"work that nobody holds is claimed after {quantiles(await given_away(journal, place))}", flush=True
+    )
+    await journal.close()
+
+
+async def main(
+    url: str, runs: list[int], seconds: float, database: int, *, only_limits: bool = False
+) -> None:
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     schema = f"bench_{uuid.uuid4().hex[:8]}"
     place = f"{url}{'&' if '?' in url else '?'}schema={schema}"
     await (await open_postgres(place)).close()
     try:
+        if only_limits:
+            await limits_and_work(place)
+            return
         print(f"{'runs':>5} {'words':>7} {'p50 ms':>8} {'p99 ms':>8} {'writer µs':>10} {'reader µs':>10}")
         for count in runs:
             got = await read(place, count, seconds)
@@ -238,6 +336,7 @@ async def main(url: str, runs: list[int], seconds: float, database: int) -> None
         took = [await takeover(journal, place, number) for number in range(3)]
         await journal.close()
         print(f"takeover after kill -9: {', '.join(f'{one:.2f}' for one in took)} s", flush=True)
+        await limits_and_work(place)
         await asyncio.to_thread(compare, place, database)
     finally:
         connection = await asyncpg.connect(url)
@@ -253,9 +352,17 @@ if __name__ == "__main__":
     parser.add_argument("--postgres", type=int, default=0, help="the first process of the database")
     parser.add_argument("--write", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--hold", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--take", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--limits", action="store_true", help="only what limits cost, and work changing hands"
+    )
     given = parser.parse_args()
     if given.write:
         asyncio.run(write(given.url, given.write, given.seconds))
+    elif given.take:
+        asyncio.run(take(given.url))
+    elif given.limits:
+        asyncio.run(main(given.url, [], 0.0, 0, only_limits=True))
     elif given.hold:
         asyncio.run(hold(given.url, given.hold))
     else:

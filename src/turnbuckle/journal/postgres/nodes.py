@@ -258,6 +258,7 @@ class PostgresNodes:
             self._due.clear()
             now = time.monotonic()
             self._lag = max(now - before - LOOK, 0.0)
+            self._look_for_work()  # first, since somebody may have called for it
             try:
                 await self._look()
                 await self._share()
@@ -272,7 +273,6 @@ class PostgresNodes:
             except StorageError as error:
                 log.debug("the other nodes cannot be asked now: %s", error)  # the journal tells it louder
                 await asyncio.sleep(LOOK)
-            self._look_for_work()
 
     async def _look(self) -> None:
         async with self._link.use() as connection:
