@@ -70,6 +70,7 @@ BOUNDED = [row for row in ROWS if BOUND.search(row.kind)]
 @pytest.mark.parametrize("row", BOUNDED, ids=lambda row: row.key)
 def test_a_value_beyond_the_bounds_of_a_setting_is_refused_and_one_at_them_is_not(row, tmp_path):
     found = BOUND.search(row.kind)
+    assert found is not None
     least, most = int(found["least"] or found["from"]), found["to"]
     outside = [least if found["above"] == ">" else least - 1, *([int(most) + 1] if most else [])]
     inside = [least + 1 if found["above"] == ">" else least, *([int(most)] if most else [])]

@@ -1,5 +1,7 @@
 """A run in a chat: what is shown for good, and what is under way."""
 
+from typing import Any
+
 import pytest
 from support.cli.scripted_chat import ended, spoke, started
 
@@ -148,7 +150,7 @@ RUN = [
 
 def told(chat, facts):
     """Everything in order, text joined, so that only words and lines count and not how they were cut."""
-    made = []
+    made: list[Any] = []
     for seq, fact in facts:
         for piece in chat.take(seq, fact):
             if isinstance(piece, Words) and made and isinstance(made[-1], str):
@@ -159,7 +161,7 @@ def told(chat, facts):
 
 
 def joined(*parts):
-    made = []
+    made: list[Any] = []
     for part in (one for each in parts for one in each):
         if isinstance(part, str) and made and isinstance(made[-1], str):
             made[-1] += part

@@ -106,7 +106,7 @@ def test_long_arguments_are_shown_whole():
     async def scenario(harness):
         person = Person("n")
         running = await harness.process().start("Do it.")
-        shown = []
+        shown: list[str] = []
         await asyncio.gather(answer_all(harness.journal, running, person, 0, shown.extend), running.outcome())
         assert "x" * 5_000 in repr(shown)
 

@@ -1,6 +1,7 @@
 """Several processes on one database: what one holds no other can write, and what one writes every other can read."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from support.journals.postgres_bench import PostgresBench
@@ -343,12 +344,12 @@ async def joined(journal, asked):
 @pytest.mark.requirement("K2")
 def test_a_node_that_does_not_answer_is_told_as_that_and_never_does_what_was_given_up():
     async def scene(bench, one, other):
-        asked = []
+        asked: list[Any] = []
         await joined(one, [])
         await joined(other, asked)
         async with other.links["calling"].use():  # it stands still
             silent = await one.nodes.ask_all(b"first")
-        told = []
+        told: list[Any] = []
         while not any(told):
             told = await one.nodes.ask_all(b"second")
         for journal in (one, other):

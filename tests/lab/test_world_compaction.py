@@ -3,6 +3,7 @@ done twice."""
 
 import asyncio
 import re
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -26,11 +27,12 @@ TASK = "Write the three files, and read each. Never write one twice."
 
 def writes_and_reads(request, number):
     """A model that goes on from what it is told, calls or notes: it writes each file and reads it."""
-    written, read = set(), set()
+    written: set[str] = set()
+    read: set[str] = set()
     for message in request.messages:
         for part in message.parts:
             if isinstance(part, CallPart):
-                path = re.search(r"f\d\.txt", part.arguments)[0]
+                (path,) = re.findall(r"f\d\.txt", part.arguments)[:1]
                 (read if part.name == "read_file" else written).add(path)
         told = text_of(message.parts)
         written |= set(re.findall(r"(f\d\.txt): written", told))
@@ -123,7 +125,7 @@ def test_a_provider_that_counts_more_than_we_do_is_believed():
 def summaries(*answers):
     """A model of which each request for a summary gets the next of these answers, and the last one forever."""
     whole, count = windowed(writes_and_reads, 1_300), iter(answers)
-    last = []
+    last: list[Any] = []
 
     def brain(request, number):
         if not is_for_summary(request):

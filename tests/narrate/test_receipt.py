@@ -72,6 +72,7 @@ def test_a_stop_before_the_first_word(tmp_path: Path, protocol):
     assert got.model_call == StoppedModelCall("main", "model-of-main", 0)
     assert got.waiting_on == WaitingOn("provider_first_token", "model-of-main", 0.0)
     assert (got.tools, got.not_started, got.drafts) == ((), (), ())
+    assert got.seconds is not None
     assert got.seconds < 1
 
 
@@ -83,6 +84,7 @@ def test_a_stop_in_the_middle_of_a_text(tmp_path: Path, protocol):
     assert got.model_call == StoppedModelCall("main", "model-of-main", len("Half of it"))
     assert got.waiting_on.kind == "provider"
     assert got.stopped
+    assert got.seconds is not None
     assert got.seconds < 1
 
 
@@ -117,6 +119,7 @@ def test_a_stop_in_the_wait_before_the_next_try(tmp_path: Path):
     got = stopped_at(tmp_path, "rate-limited", Decided, wait=0.5)
     assert (got.stopped, got.model_call, got.tools) == (True, None, ())
     assert got.waiting_on.kind == "rate_limit"
+    assert got.seconds is not None
     assert got.seconds < 1
 
 
@@ -221,7 +224,7 @@ def test_a_receipt_is_a_value_that_json_can_carry():
 def test_the_receipt_is_true_wherever_the_stop_strikes(name: str, record_property):
     task = next(task for task in TASKS if task.name == name)
     base = asyncio.run(RunWorld(task).play())
-    tried = Counter()
+    tried: Counter[str] = Counter()
     for fault in faults_of(base, ()):
         if not isinstance(fault, StopInReply | StopInTool):
             continue

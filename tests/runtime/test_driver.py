@@ -1,6 +1,7 @@
 """The one loop, where the world is slow, late, full or rude."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -250,7 +251,7 @@ def test_what_a_tool_prints_is_stored_in_order_and_before_its_result():
 
 @pytest.mark.requirement("D6")
 def test_reads_run_together_and_each_end_is_stored_when_it_happens():
-    gate = {}
+    gate: dict[Any, Any] = {}
 
     async def meet(said, stop):
         gate["here"] = gate.get("here", 0) + 1

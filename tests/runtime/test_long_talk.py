@@ -198,7 +198,7 @@ def test_each_request_says_what_it_should_take():
     facts, view = talked(story)
 
     asks = [fact for fact in facts if isinstance(fact, ModelAsked)]
-    assert all(0 < ask.expected <= ask.window == 4_000 for ask in asks)
+    assert all(ask.window == 4_000 and 0 < ask.expected <= 4_000 for ask in asks)
     assert view.context.window == 4_000
     assert view.context.used > 0
     assert all(started.told >= 0 for started in facts if isinstance(started, RunStarted))

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -283,7 +284,7 @@ async def meet(harness: Harness, late: int, slow: int, met: list) -> None:
 
 @pytest.mark.requirement("F6", "E6")
 def test_two_processes_that_write_the_same_record_agree():
-    met = []
+    met: list[Any] = []
     for late, slow in itertools.product(range(12), range(1, 8)):
         harness = Harness()
         harness.run(functools.partial(meet, harness, late, slow, met))

@@ -15,12 +15,18 @@ from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.prices import Price, cost_of
 
 
+def _cost(usage: Usage, price: Price | None) -> float:
+    cost = cost_of(usage, price)
+    assert cost is not None
+    return cost
+
+
 def _route(model="gpt-4o", price=None):
     return RouteFacts(RouteName("main"), "openai_chat", model, price=price)
 
 
 def test_a_known_model_has_a_price_and_a_window_and_an_unknown_one_has_neither():
-    assert 0 < cost_of(Usage(1000, 1000), price_of("gpt-4o")) < 1
+    assert 0 < _cost(Usage(1000, 1000), price_of("gpt-4o")) < 1
     assert window_of("gpt-4o") == 128_000
     assert price_of("no-such-model-anywhere") is None
     assert window_of("no-such-model-anywhere") is None
@@ -29,13 +35,13 @@ def test_a_known_model_has_a_price_and_a_window_and_an_unknown_one_has_neither()
 @pytest.mark.requirement("I7")
 def test_what_comes_from_a_cache_costs_less_and_what_goes_to_one_more():
     price = price_of("claude-sonnet-4-5")
-    plain, cached = cost_of(Usage(1000, 10), price), cost_of(Usage(1000, 10, cached=900), price)
-    assert cached < plain / 2 < plain < cost_of(Usage(1000, 10, cache_written=900), price)
+    plain, cached = _cost(Usage(1000, 10), price), _cost(Usage(1000, 10, cached=900), price)
+    assert cached < plain / 2 < plain < _cost(Usage(1000, 10, cache_written=900), price)
 
 
 def test_a_long_prompt_has_the_price_of_its_tier():
     price = price_of("claude-sonnet-4-5")
-    short, long = cost_of(Usage(200_000, 0), price), cost_of(Usage(200_001, 0), price)
+    short, long = _cost(Usage(200_000, 0), price), _cost(Usage(200_001, 0), price)
     assert long > 1.9 * short
 
 

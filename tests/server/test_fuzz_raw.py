@@ -2,6 +2,7 @@
 
 import random
 import re
+from typing import Any
 
 import pytest
 from support.http.all_endpoints import DOCUMENT, ENDPOINTS, operations
@@ -277,7 +278,7 @@ def test_a_query_that_makes_no_sense_is_refused_or_ignored(built, attack, query)
 def test_every_method_on_every_address_is_answered(built, attack, method):
     """Also where a stream would be: the head of one has an end."""
     built.populate("ann")
-    known = {}
+    known: dict[Any, Any] = {}
     for row, path in paths(built):
         known.setdefault(path, set()).add(row.method)
     for path, methods in known.items():

@@ -2,6 +2,7 @@
 
 import asyncio
 from itertools import permutations
+from typing import Any
 
 import pytest
 
@@ -165,7 +166,7 @@ def test_what_happens_while_other_nodes_are_asked_counts(how):
         if how == "is read":
             attendance.leave(RUN, "detach", ended=True)
 
-    asked = {}
+    asked: dict[Any, Any] = {}
 
     async def elsewhere(run):
         return await asked["of"](run)

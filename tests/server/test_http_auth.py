@@ -118,7 +118,8 @@ def test_neither_revoking_the_last_key_nor_losing_the_file_opens_a_server(tmp_pa
         auth.caller({})
     assert auth.needs_key
     (tmp_path / FILE).unlink()
-    for headers in ({}, bearer(token)):
+    nothing: dict[str, str] = {}
+    for headers in (nothing, bearer(token)):
         with pytest.raises(Problem):
             auth.caller(headers)
 

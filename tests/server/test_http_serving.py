@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.http.memory_server import END, RUN, memory_server, settled
@@ -185,7 +186,7 @@ def test_marking_that_hangs_does_not_hold_up_the_end():
 
 
 def test_the_second_wish_to_stop_leaves_at_once():
-    left = []
+    left: list[Any] = []
 
     async def scenario(built, clock):
         built.stop()

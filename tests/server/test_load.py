@@ -5,6 +5,7 @@ import os
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.processes.server_process import run_process_scenario
@@ -88,7 +89,7 @@ def test_a_thousand_readers_that_wait_cost_little_and_each_gets_the_end(tmp_path
     async def scenario(server):
         await server.start()
         run = await server.begin("wait")
-        pending = []
+        pending: list[Any] = []
         while not pending:
             pending = (await server.get(f"/v1/runs/{run}/approvals")).json["data"]
         path = f"/v1/runs/{run}/events"

@@ -1,7 +1,7 @@
 """What holds of every run that is told as a response, whatever happened in it."""
 
 from itertools import pairwise
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import openai
@@ -65,7 +65,9 @@ def check_stream(run, data):
 
 def _check_items(seen):
     """Every item is added in its turn, grows only then, and is done once, as what it was added as."""
-    added, grown, done = {}, {}, {}
+    added: dict[Any, Any] = {}
+    grown: dict[Any, Any] = {}
+    done: dict[Any, Any] = {}
     for event in (event for event in seen[2:-1] if event["type"] != "response.in_progress"):
         index = event["output_index"]
         match event["type"]:

@@ -48,6 +48,7 @@ def played(folder: Path, scenario: Any) -> Any:
 def test_a_whole_output_is_read_at_another_node_by_the_path_that_the_first_one_told(tmp_path: Path):
     async def scenario(nodes: TwoNodes):
         done = await nodes.one.run("shell", command=LONG)
+        assert done.kept_at is not None
         assert str(nodes.one.data) in done.kept_at
         read = await nodes.other.run("read_file", path=done.kept_at, start=15_000, lines=1)
         found = await nodes.other.run("search_files", pattern="^17171$", path=done.kept_at)

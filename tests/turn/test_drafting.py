@@ -276,6 +276,7 @@ def test_every_cut_of_a_finish_call_leaves_a_draft_that_the_next_one_can_finish(
         kept = drafting.keep(OPEN, reply(("finish_call", arguments[:at])), POLICY)
         draft = HELD
         for fact in kept.facts:
+            assert isinstance(fact, DraftGrown)
             draft = replace(draft, text=draft.text[: fact.kept] + fact.added)
         assert whole.startswith(draft.text), at
         turn = replace(TURN, drafts={D1: draft})

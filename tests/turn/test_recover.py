@@ -1,7 +1,7 @@
 """What is decided about each kind of broken reply, as a table, and the laws that hold over all of them."""
 
 from itertools import product
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from msgspec.structs import replace
@@ -339,7 +339,7 @@ def test_a_complete_reply_needs_no_recovery():
 
 
 VERDICTS = tuple(kind for kind in get_args(VerdictKind) if kind != "complete")
-ESCAPED = (
+ESCAPED: tuple[dict[str, Any], ...] = (
     {},
     {"said_text": True},
     {"tool": "shell"},

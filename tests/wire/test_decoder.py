@@ -227,6 +227,7 @@ def test_state_that_was_joined_from_halves_is_whole_also_at_a_tidy_end():
     finish = b'data: {"id":"x","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
     for end in (b"", b"data: [DONE]\n\n"):
         (block,) = fold(_read(detail(b"\\ud83d") + detail(b"\\ude00") + finish + end)).blocks
+        assert block.state is not None
         assert (block.text, block.state["reasoning_details"][0]["text"]) == ("😀", "😀")
 
 

@@ -1,6 +1,7 @@
 """What must hold for every recorded transcript of every protocol, wherever it is split or cut."""
 
 from functools import partial
+from typing import Any
 
 import pytest
 from support.wire.transcript_files import ALL, IDS, transcripts
@@ -68,7 +69,7 @@ def test_a_transcript_read_with_other_quirks_still_has_one_honest_last_word(prot
 
 def nothing_runs():
     """A cut reply gives no call that may run. Most cuts give the very events of the one a byte before."""
-    judged = {}
+    judged: dict[Any, Any] = {}
 
     def check(cut, _whole, events):
         if judged.get(cut.end) == events:

@@ -130,7 +130,9 @@ def test_a_comment_shows_before_the_event_that_it_stands_in_is_whole_or_not_at_a
 
 def _by_the_book(data):
     """The standard's algorithm, line by line, over a body that is all there."""
-    frames, name, lines, seen, waiting = [], b"", [], False, []
+    frames, name, seen = [], b"", False
+    lines: list[bytes] = []
+    waiting: list[bytes] = []
     *whole_lines, _ = re.split(rb"\r\n|\r|\n", data)
     for line in whole_lines:
         field, colon, value = line.partition(b":")

@@ -61,7 +61,7 @@ STAGES = {
     "ig_1": ["image_generation_call.generating", "image_generation_call.partial_image"],
     "fs_1": ["file_search_call.searching", "file_search_call.of_tomorrow"],
 }  # fmt: skip
-HOSTED = (SEARCH, CODE, MCP, PICTURE, FILES)
+HOSTED: tuple[dict[str, Any], ...] = (SEARCH, CODE, MCP, PICTURE, FILES)
 
 
 def staged(place: int, item: dict[str, Any], *, whole: bool = True) -> Iterable[ScriptItem]:

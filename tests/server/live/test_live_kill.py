@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.processes.server_process import ServerProcess, run_process_scenario
@@ -39,7 +40,7 @@ def test_a_killed_server_loses_no_event_that_was_seen_and_its_runs_go_on_by_them
     async def scenario(server: ServerProcess):
         await server.start()
         runs = {live: await server.begin(live) for live in STAGES}
-        seen = {}
+        seen: dict[Any, Any] = {}
         async with asyncio.TaskGroup() as group:
             for live, name in runs.items():
                 group.create_task(read_until_killed(server, live, name, seen))

@@ -60,7 +60,8 @@ def chat_turn(message: dict[str, Any], finish: str) -> Turn:
 def folded(frames: list[Frame]) -> Turn:
     """A chat stream as a client folds it."""
     assert frames[-1].data == b"[DONE]"
-    text, finish, calls = "", "", []
+    text, finish = "", ""
+    calls: list[Any] = []
     for choice in (frame.json["choices"][0] for frame in frames[:-1]):
         text += choice["delta"].get("content") or ""
         finish = choice["finish_reason"] or finish

@@ -200,7 +200,8 @@ class Runs(Naive):
         await response.write(STOP)
 
     async def reply(self, body, response) -> tuple[str, dict[str, Any]]:
-        text, calls = "", {}
+        text = ""
+        calls: dict[Any, Any] = {}
         try:
             async for chunk in self.chunks(body):
                 if text_of(chunk):

@@ -1,5 +1,7 @@
 """Runs as messages of Anthropic's API, the parts of what was written, and the rules that any such stream keeps."""
 
+from typing import Any
+
 import msgspec
 from support.narrate.sample_runs import RUN, frames, run_named, whole
 
@@ -41,10 +43,10 @@ class MessageReader:
     """Folds events to the message that they are, or to the error that they end with, by the rules of the wire."""
 
     def __init__(self):
-        self.made = None
+        self.made: Any = None
         self.last = ""
         self.content = []
-        self._open = None
+        self._open: Any = None
         self._pieces = []
 
     def take(self, name, body):

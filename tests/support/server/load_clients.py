@@ -229,7 +229,8 @@ async def response(address: ApiClient, number: int) -> Result:
 async def run(address: ApiClient, number: int) -> Result:
     """Followed by a reader that is cut off in the middle and comes back."""
     name = await address.begin(f"load {number}")
-    reading, seen = _Reading(), []
+    reading = _Reading()
+    seen: list[Any] = []
     leaves_at = 3 + number % 40
     for after in (0, None):
         cursor = {} if after == 0 else {"last_event_id": str(seen[-1]["seq"])}

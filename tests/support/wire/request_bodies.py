@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ any_json = st.recursive(
     max_leaves=12,
 )
 _DEEP = b"[" * 200 + b"]" * 200
-_ODD = (
+_ODD: "st.SearchStrategy[Any]" = (
     st.sampled_from(
         [None, "", " ", "function", "message", "data:,", 0, -1, 1e308, 10**30, True, [], {}, [[]], [{}]]
     )

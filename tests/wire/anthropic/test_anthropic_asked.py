@@ -1,5 +1,7 @@
 """What a client asks by a Messages body, and that all of it comes back in a request to a provider of the protocol."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -53,7 +55,7 @@ def sent(made: MessagesAsked, protocol="anthropic"):
     return PROTOCOLS[protocol].build(request, Quirks(eager_arguments=False))
 
 
-FIELDS = [
+FIELDS: list[dict[str, Any]] = [
     {"system": [{"type": "text", "text": "Be brief.", **CACHE}, {"type": "text", "text": "And kind."}]},
     {"system": "Be brief."},
     {"thinking": {"type": "enabled", "budget_tokens": 2048, "display": "omitted"}},

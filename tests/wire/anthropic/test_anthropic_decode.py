@@ -1,6 +1,7 @@
 """Messages streams and answers become events, one rule at a time."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -57,7 +58,8 @@ def test_the_reply_is_named_once():
 def test_every_frame_of_a_stream_is_a_sign_of_life():
     body = (FOLDER / "clean-server-search-with-citations.sse").read_bytes()
     for frame in body.split(b"\n\n")[:-1]:
-        dialect, out = AnthropicDecoder(), []
+        dialect = AnthropicDecoder()
+        out: list[Any] = []
         name, data = frame.removeprefix(b"event: ").split(b"\ndata: ")
         last = dialect.frames([(name, data)], out)
         assert out or last, frame

@@ -1,6 +1,7 @@
 """Our requests as Messages bodies."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -252,7 +253,7 @@ def test_a_reply_that_is_sent_back_reads_as_the_same_reply(name, expected):
     decoder = ReplyDecoder(AnthropicDecoder())
     reply = fold(decoder.feed((FOLDER / f"{name}.sse").read_bytes()))
     sent = content(message_of(reply, rules_of("anthropic"), MODEL))
-    again = []
+    again: list[Any] = []
     AnthropicDecoder().answer({"content": sent}, again)
     assert [block["type"] for block in sent] == expected
     assert [_comparable(block) for block in fold(again).blocks] == [

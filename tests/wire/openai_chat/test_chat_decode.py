@@ -1,6 +1,7 @@
 """Chat Completions as servers really speak it: every recorded body, and the single rules behind them."""
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -464,7 +465,7 @@ def test_braces_inside_a_string_end_no_call_though_each_fragment_repeats_the_nam
 def test_an_argument_of_braces_whose_every_character_repeats_the_name_is_one_call():
     """Reading all of it again at each fragment would take minutes and meet the suite's time limit."""
     merger = CallMerger(lambda call_id: (0, call_id or "c"))
-    out = []
+    out: list[Any] = []
     for piece in '{"a":"' + "}{" * 100_000:
         merger.fragment(ToolCall(index=0, function=Function("f", piece)), 0, out)
     assert len(merger.calls) == 1

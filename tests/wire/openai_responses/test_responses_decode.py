@@ -161,6 +161,7 @@ def test_state_of_a_call_is_all_of_its_item_that_is_not_normalised():
 @pytest.mark.requirement("A3")
 def test_secret_reasoning_is_a_block_without_text_that_keeps_its_state():
     block = fold(recorded_events("clean-secret-reasoning")).blocks[0]
+    assert block.state is not None
     assert (block.text, block.closed, block.state["encrypted_content"]) == ("", True, "gAAAAABsecret")
 
 
