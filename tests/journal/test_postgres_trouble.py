@@ -18,6 +18,7 @@ from turnbuckle.journal.port import (
     FormatUnknown,
     Gone,
     Grade,
+    Held,
     IndexUpdate,
     OutOfFiles,
     ReadOnly,
@@ -244,6 +245,30 @@ def test_a_process_whose_old_connection_the_database_still_has_listens_again_at_
         return head
 
     assert asyncio.run(asyncio.wait_for(main(), 100)) == 1
+
+
+@pytest.mark.requirement("K3")
+@pytest.mark.parametrize("lost", ["listener", "relaxed", "sure", "calling"])
+def test_a_process_that_has_lost_one_of_its_connections_is_not_taken_for_dead(lost):
+    async def main():
+        server, schema = shared_server(), new_schema()
+        other = await open_postgres(server.url(schema), Clocks(grace=0))
+        async with NetworkProxy(socket_in(server.folder)) as line:
+            journal = await open_postgres(address_by(line, schema), Clocks(grace=0))
+            for name, grade in (("run", Grade.SYNCED), ("other", Grade.FLUSHED)):
+                await journal.claim(name, "one", 60)
+                await journal.append(name, [b"a"], after=0, epoch=0, grade=Grade.SYNCED)
+                await journal.append(name, [b"b"], after=1, epoch=0, grade=grade)
+            await journal.nodes.listed()
+            line.refuses = True
+            pid = journal.listener.pid if lost == "listener" else journal.links[lost].pid
+            server.sql(f"SELECT pg_terminate_backend({pid}, 10000)")
+            found = await other.claim("run", "two", 60)
+            await journal.close()
+        await other.close()
+        return type(found)
+
+    assert asyncio.run(asyncio.wait_for(main(), 100)) is Held
 
 
 @pytest.mark.requirement("K3")

@@ -208,6 +208,22 @@ def test_a_process_whose_sessions_passed_to_another_writes_nothing_and_starts_no
     assert second >= 1
 
 
+@pytest.mark.requirement("K2")
+def test_a_process_that_has_lost_a_session_and_does_not_know_it_yet_finds_what_waits_there():
+    async def story(world):
+        await say(world, "tool A", run="r-A")
+        paused, manager = world.pause(), world.manager
+        await world.pass_time(LEASE + 1)
+        await world.another()
+        await say(world, "B", "queue", run="r-B")
+        waiting = world.manager.waiting("r-B", None)
+        still_open = manager.of(SESSION) is not None
+        paused.wake()
+        return waiting is not None, still_open, await manager.find_waiting("r-B", None) == waiting
+
+    assert staged(story) == (True, True, True)
+
+
 @pytest.mark.requirement("G1", "G6")
 @pytest.mark.parametrize("way", ["stop", "new", "withdraw"])
 def test_the_run_of_a_message_that_is_taken_back_is_known_at_every_moment(way):

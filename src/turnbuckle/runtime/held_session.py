@@ -82,6 +82,11 @@ class HeldSession:
         self._work: asyncio.Task[None] | None = None
         self._hold: asyncio.Task[None] | None = None
 
+    @property
+    def holds(self) -> bool:
+        """Whether nobody else can have changed the session: a claim may be lost before that is noticed."""
+        return self.closing is None and self._journal.still_mine(self._claim)
+
     async def close(self) -> None:
         """Stop working and give the claim back. A run that is under way is left to whoever drives runs."""
         if self.closing is None:

@@ -119,8 +119,8 @@ class SessionManager:
         return None
 
     async def find_waiting(self, run: str, user: str | None) -> tuple[SessionId, MessageAccepted] | None:
-        """The same, also in sessions whose worker is not open: it let go because of an error, or is not open
-        yet."""
+        """The same, also in sessions whose worker is not open: it let go because of an error, lost its claim,
+        or is not open yet."""
         if (waiting := self.waiting(run, user)) is not None:
             return waiting
         wanted = (
@@ -129,7 +129,8 @@ class SessionManager:
             else StreamQuery(kind=KIND, status=ACTIVE, user=user)
         )
         for row in await listed(self._journal, wanted):
-            if SessionId(row.name) in self._open:
+            worker = self._open.get(SessionId(row.name))
+            if worker is not None and worker.holds:
                 continue
             state = await self._runs.session_states.of(SessionId(row.name))
             for message in state.waiting:

@@ -15,6 +15,7 @@ from support.server.live_server import Frame, run
 pytestmark = [pytest.mark.process, pytest.mark.realtime]
 
 SECONDS = 10.0
+NODES_SECONDS = 7.0
 
 
 @pytest.mark.requirement("E2", "E4", "D3", "G6")
@@ -28,7 +29,7 @@ def test_a_short_random_campaign_breaks_no_promise(tmp_path: Path):
 
 @pytest.mark.requirement("K3", "K5", "K6")
 def test_a_short_random_campaign_with_three_nodes_breaks_no_promise(tmp_path: Path):
-    world = run(nodes_campaign(11, SECONDS, tmp_path, 3, set_clocks=False))
+    world = run(nodes_campaign(42, NODES_SECONDS, tmp_path, 3, set_clocks=False))
     assert world.runs
     assert any(reader.frames for reader in world.readers)
     assert {"kill", "term", "pause", "cut", "away", "stall", "lose", "hole", "half", "slow"} & set(

@@ -6,8 +6,8 @@ holds a claim, stores nothing. Where the streams end that this process holds is 
 appends can be sent ahead.
 
 A claim is good until it runs out by the clock of the database, and only as long as the process behind it
-lives: each has a number of its own and holds a lock on it (`listener`). For a few seconds after the
-database itself was started no process counts as dead, since all of them have lost their locks.
+lives: each has a number of its own, and its connections hold a lock on it (`links`). For a few seconds after
+the database itself was started no process counts as dead, since all of them have lost their locks.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class PostgresJournal(HoldingReader):
     def __init__(self, address: Address, clocks: Clocks) -> None:
         super().__init__(address, clocks, secrets.randbits(62) | 1 << 61)
         self._claiming: set[str] = set()
-        self._calling = DatabaseLink(address, relaxed=True)
+        self._calling = DatabaseLink(address, relaxed=True, node=self._node)
         self.nodes = PostgresNodes(self._calling, self._node, self._channel, clocks.grace, clocks.wall)
 
     # Writing

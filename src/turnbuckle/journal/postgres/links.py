@@ -52,11 +52,13 @@ def channel_of(address: Address) -> str:
 
 
 class DatabaseLink:
-    """One connection. `relaxed` commits do not wait for the disk."""
+    """One connection. `relaxed` commits do not wait for the disk. As long as it lasts the process with the
+    number `node` lives."""
 
-    def __init__(self, address: Address, *, relaxed: bool = False) -> None:
+    def __init__(self, address: Address, *, relaxed: bool = False, node: int = 0) -> None:
         self._address = address
         self._relaxed = relaxed
+        self._node = node
         self._connection: Connection = None
         self._turn = asyncio.Lock()
         self._closed = False
@@ -74,7 +76,7 @@ class DatabaseLink:
                 raise Closed("the journal is closed")
             try:
                 if self._connection is None or self._connection.is_closed():
-                    self._connection = await connect(self._address, relaxed=self._relaxed)
+                    self._connection = await connect(self._address, relaxed=self._relaxed, node=self._node)
                 yield self._connection
             except ERRORS as error:
                 if not is_refused(error):
@@ -105,9 +107,14 @@ def pid_of(connection: Connection) -> int:
     return 0 if connection is None or connection.is_closed() else int(connection.get_server_pid())
 
 
-async def connect(address: Address, *, relaxed: bool = False, lasting: bool = False) -> Connection:
+async def connect(
+    address: Address, *, relaxed: bool = False, lasting: bool = False, node: int = 0
+) -> Connection:
     """A new connection. What the address itself sets comes before what we would set. One that is `lasting` is
-    told of other people's changes: it never waits for an answer for long."""
+    told of other people's changes: it never waits for an answer for long.
+
+    A `node` is alive as long as it has one of its connections: each holds a lock on its number. The lock is
+    shared, since the database may not know yet that an earlier connection is gone."""
     settings = {
         "application_name": f"{_NAME}{os.getpid()}",
         "search_path": address.schema,
@@ -119,7 +126,7 @@ async def connect(address: Address, *, relaxed: bool = False, lasting: bool = Fa
     }
     given = dict(parse_qsl(urlsplit(address.url).query))
     try:
-        return await asyncpg.connect(
+        made = await asyncpg.connect(
             address.url,
             timeout=CONNECT_SECONDS,
             command_timeout=CONNECT_SECONDS if lasting else COMMAND_SECONDS,
@@ -130,6 +137,13 @@ async def connect(address: Address, *, relaxed: bool = False, lasting: bool = Fa
         if "unsupported startup parameter" in str(error):
             raise StorageFailed(_POOLER.format(shown=address.shown)) from error
         raise
+    if node:
+        try:
+            await made.execute("SELECT pg_advisory_lock_shared($1)", node)
+        except BaseException:
+            made.terminate()
+            raise
+    return made
 
 
 async def check_server(connection: Connection, address: Address) -> None:

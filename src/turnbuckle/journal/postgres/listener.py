@@ -1,8 +1,9 @@
-"""One connection on which this process listens to the others, and by which they see that it lives.
+"""One connection on which this process listens to the others.
 
-It holds an advisory lock on the process's own number. When the process dies the database lets go of the
-lock at once, and everybody knows that what it held is free. Hints are only hints: whoever waits looks again
-when the connection was lost and is back, and every few seconds besides.
+As every connection by which this process changes something it holds a lock on the process's own number
+(`links.connect`). When the process dies the database lets go of all of them at once, and everybody knows that
+what it held is free. Hints are only hints: whoever waits looks again when the connection was lost and is
+back, and every few seconds besides.
 """
 
 import asyncio
@@ -92,11 +93,8 @@ class Listener:
             self._connection.terminate()
 
     async def _connect(self) -> None:
-        connection = await connect(self._address, lasting=True)
+        connection = await connect(self._address, lasting=True, node=self._node)
         try:
-            if self._node:
-                # Shared: the database may not know yet that the connection before this one is gone.
-                await connection.execute("SELECT pg_advisory_lock_shared($1)", self._node)
             await connection.add_listener(self._channel, self._on_hint)
             if self.called is not None:
                 await connection.add_listener(self._channel + CALLS, self._on_call)

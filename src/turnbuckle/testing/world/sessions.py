@@ -163,6 +163,10 @@ class Life(WorldProcess):
         await self._awake.wait()
         return await super().claim(stream, owner, seconds, begins=begins)
 
+    async def release(self, claim: Claim) -> None:
+        await self._awake.wait()
+        await super().release(claim)
+
     async def append(
         self,
         stream: str,
