@@ -77,12 +77,10 @@ async def nodes_campaign(
             name = f"node{number}"
             home = folder / name
             home.mkdir()
-            (home / "work").symlink_to(world.work)
             line = await stack.enter_async_context(NetworkProxy(socket_in(cluster.folder)))
             place = f"postgresql://tester@{line.host}:{line.port}/postgres?{time.settings}"
-            server = await stack.enter_async_context(
-                server_process(home, behind, place=place, more=f"[node]\nlease = {LEASE}", **SETTINGS)
-            )
+            more = {"place": place, "workspace": str(world.work), "more": f"[node]\nlease = {LEASE}"}
+            server = await stack.enter_async_context(server_process(home, behind, **more, **SETTINGS))
             clock = NodeClock(home / "clock") if set_clocks else None
             hand = Hand(world, server, 1.7 * LEASE, **(clock.environment if clock else {}))
             await hand.start()

@@ -265,6 +265,27 @@ def test_nobody_is_handed_what_a_stalled_process_could_not_store():
     assert played(scene) == [b"b"]
 
 
+@pytest.mark.requirement("K2", "K5")
+@pytest.mark.parametrize("way", ["a hint", "a list"])
+def test_a_process_that_another_took_something_from_learns_it_by(way):
+    async def scene(bench, one, other):
+        lost = await one.claim("run", "one", TTL)
+        await put(one, lost, [b"a"], grade=Grade.SYNCED)
+        bench.server.sql(f"UPDATE {bench.schema}.stream SET node = 1")  # it seems dead, for a moment
+        taken = await other.claim("run", "two", TTL)
+        before = one.still_mine(lost)
+        if way == "a hint":
+            waiting = asyncio.ensure_future(one.wait("run", 1))
+            await put(other, taken, [b"b"], 1)
+            await waiting
+        else:
+            await one.streams()
+        return before, one.still_mine(lost), len(await one.read("run")), way == "a hint"
+
+    before, after, items, grew = played(scene)
+    assert (before, after, items) == (True, False, 1 + grew)
+
+
 @pytest.mark.requirement("K1")
 def test_a_writer_need_not_wait_for_the_database_and_is_told_what_came_of_it():
     async def scene(bench, one, other):

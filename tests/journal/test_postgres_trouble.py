@@ -23,9 +23,11 @@ from turnbuckle.journal.port import (
     OutOfFiles,
     ReadOnly,
     SearchPlace,
+    StorageAway,
     StorageError,
     StorageFailed,
     StorageFull,
+    StorageLocked,
     StreamQuery,
 )
 from turnbuckle.journal.postgres.errors import translated
@@ -46,21 +48,21 @@ def said(code):
 ERRORS = {
     "a full disk": (said("53100"), StorageFull, "no room"),
     "no room, said by the system": (OSError(errno.ENOSPC, "no"), StorageFull, "no room"),
-    "too many connections": (said("53300"), StorageFailed, "no more connections"),
+    "too many connections": (said("53300"), StorageAway, "no more connections"),
     "a standby": (said("25006"), ReadOnly, "standby"),
     "a missing right": (said("42501"), ReadOnly, "may not"),
-    "a restart": (said("57P01"), StorageFailed, "restarts"),
-    "a start": (said("57P03"), StorageFailed, "restarts"),
-    "a lock": (said("55P03"), StorageFailed, "lock"),
+    "a restart": (said("57P01"), StorageAway, "restarts"),
+    "a start": (said("57P03"), StorageAway, "restarts"),
+    "a lock": (said("55P03"), StorageLocked, "lock"),
     "a password": (said("28P01"), StorageFailed, "refused"),
     "damage": (said("XX001"), Damaged, "damaged"),
-    "nobody there": (ConnectionRefusedError(errno.ECONNREFUSED, "no"), StorageFailed, "cannot be reached"),
+    "nobody there": (ConnectionRefusedError(errno.ECONNREFUSED, "no"), StorageAway, "cannot be reached"),
     "a broken connection": (
         asyncpg.InterfaceError("connection is closed"),
-        StorageFailed,
+        StorageAway,
         "cannot be reached",
     ),
-    "silence": (TimeoutError(), StorageFailed, "cannot be reached"),
+    "silence": (TimeoutError(), StorageAway, "cannot be reached"),
     "too many files": (OSError(errno.EMFILE, "no"), OutOfFiles, "no more files"),
 }
 
@@ -133,7 +135,7 @@ def test_an_append_whose_answer_is_lost_is_found_out_about_and_never_stored_twic
         return [type(error) for error in failed], told.fault, caught.value.head, head, items, mine, after
 
     answer = asyncio.run(asyncio.wait_for(main(), 100))
-    assert answer == ([StorageFailed] * 2, "failed", 4, 5, [b"a", b"b", b"c", b"d", b"e"], True, None)
+    assert answer == ([StorageAway] * 2, "away", 4, 5, [b"a", b"b", b"c", b"d", b"e"], True, None)
 
 
 @pytest.mark.requirement("K1", "R12")
@@ -365,7 +367,7 @@ def test_a_lock_that_somebody_holds_is_told_and_waited_out():
         await bench.close()
         return told.fault, head, journal.trouble()
 
-    assert asyncio.run(main()) == ("failed", 1, None)
+    assert asyncio.run(main()) == ("locked", 1, None)
 
 
 @pytest.mark.requirement("K1")
@@ -447,4 +449,4 @@ def test_a_database_that_goes_away_and_comes_back_has_lost_nothing(how):
 
     with own_cluster() as cluster:
         answer = asyncio.run(asyncio.wait_for(main(cluster, address_in(cluster.folder, "journal")), 300))
-    assert answer == ("failed", [b"a", b"b", b"sure", b"seen", b"c"], 5, (True, True), None)
+    assert answer == ("away", [b"a", b"b", b"sure", b"seen", b"c"], 5, (True, True), None)

@@ -40,6 +40,8 @@ Errors. What a caller must expect while using a sound program correctly is raise
     └── StorageError     the store did not do its work; nothing of the append is visible
         ├── StorageFull      no room; works again when there is some
         ├── StorageFailed    the machine reported an error
+        │   ├── StorageAway      it is elsewhere, and cannot be reached
+        │   ├── StorageLocked    somebody holds what has to be changed
         │   ├── ReadOnly         the folder or its files may not be written
         │   ├── OutOfFiles       the process may open no more files
         │   └── FolderGone       the folder was deleted, moved away, or another took its place
@@ -268,6 +270,18 @@ class StorageFailed(StorageError):
     """The machine reported an error. Nothing is visible now, but a restart may find the items after all."""
 
     passes = True
+
+
+class StorageAway(StorageFailed):
+    """The store is not on this machine, and cannot be reached: it restarts, or the way to it is cut."""
+
+    fault = "away"
+
+
+class StorageLocked(StorageFailed):
+    """Somebody holds what has to be changed."""
+
+    fault = "locked"
 
 
 class ReadOnly(StorageFailed):

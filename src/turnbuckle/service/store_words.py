@@ -11,6 +11,8 @@ WORDS: dict[str, str] = {
     "in_use": "another process has the server's journal",
     "failed": "the server's disk reported an error",
     "slow": "the server's disk does not answer",
+    "away": "the server's database cannot be reached",
+    "locked": "somebody holds a lock in the server's database",
 }
 """By the fault that an error of the store names."""
 TO_DO: dict[str, str] = {
@@ -23,6 +25,8 @@ TO_DO: dict[str, str] = {
     "in_use": "stop the other one, or use another data folder",
     "failed": "look into the log of the server and of the machine",
     "slow": "look at the disk",
+    "away": "look at the database, and at the way to it",
+    "locked": "end whatever holds the lock",
 }
 """What helps, for whoever runs the server."""
 

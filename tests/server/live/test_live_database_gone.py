@@ -64,7 +64,7 @@ def test_work_waits_for_a_database_that_is_gone_and_goes_on_when_it_is_back(how,
         ready, stream, watched, events, ran, after = run_scenario(
             scenario, tmp_path, worker, place=address_in(cluster.folder, "live"), tools=OUTSIDE
         )
-    assert (ready.status, ready.json["code"]) == (503, "storage_failed")
+    assert (ready.status, ready.json["code"]) == (503, "storage_away")
     assert stream[-1].data == b"[DONE]"
     assert said_in(events) == "One half and the other. It is done."
     assert [frame.raw for frame in watched if frame.id] == [frame.raw for frame in events][-len(watched) :]

@@ -30,7 +30,7 @@ class ServerProcess(ApiClient):
         super().__init__(0)
         self.folder = folder
         self.behind = behind
-        self.work.mkdir(exist_ok=True)
+        self.work.mkdir()
         self.place = settings.pop("place", "") or place_in(folder)
         (folder / "turnbuckle.toml").write_text(settings_text(behind.lab.url, data=self.place, **settings))
         accept(folder)

@@ -35,7 +35,7 @@ _FIRST_GATE = 1e6  # seconds; no script pauses for so long
 
 SETTINGS = """
 {head}
-workspace = "work"
+workspace = "{workspace}"
 data = "{data}"
 files = "data"
 
@@ -315,6 +315,7 @@ def settings_text(
     *,
     head: str = "",
     data: str = "data",
+    workspace: str = "work",
     server: str = "",
     tools: str = "",
     more: str = "",
@@ -330,6 +331,7 @@ def settings_text(
         url=url,
         head=head,
         data=data,
+        workspace=workspace,
         server=server,
         tools=tools,
         more=more.replace("URL", url),
@@ -387,8 +389,7 @@ async def two_nodes(
     (folder / "work").mkdir(exist_ok=True)
     beside = folder / "beside"
     beside.mkdir(exist_ok=True)
-    if not (beside / "work").exists():
-        (beside / "work").symlink_to(folder / "work")
+    settings["workspace"] = str(folder / "work")
     place = settings.pop("place", "") or shared_server().url(_schema_of(folder))
     async with (
         serve_one(folder, behind, place=place, **settings) as one,

@@ -15,9 +15,11 @@ from turnbuckle.journal.port import (
     JournalError,
     OutOfFiles,
     ReadOnly,
+    StorageAway,
     StorageError,
     StorageFailed,
     StorageFull,
+    StorageLocked,
 )
 
 TRANSIENT = frozenset({"40001", "40P01"})
@@ -65,11 +67,11 @@ def _translated(error: Exception, place: str) -> StorageError:
     if code in _DAMAGED:
         return Damaged("", None, f"the database{place} is damaged: {words}")
     if code in _LOCKED:
-        return StorageFailed(f"somebody holds a lock in the database{place}: {words}")
+        return StorageLocked(f"somebody holds a lock in the database{place}: {words}")
     if code == "53300":
-        return StorageFailed(f"the database{place} takes no more connections: {words}")
+        return StorageAway(f"the database{place} takes no more connections: {words}")
     if code in _GOING:
-        return StorageFailed(f"the database{place} restarts or stops: {words}")
-    if code:
+        return StorageAway(f"the database{place} restarts or stops: {words}")
+    if code and not code.startswith("08"):  # which is the driver's word for a broken connection
         return StorageFailed(f"the database{place} refused: {words} ({code})")
-    return StorageFailed(f"the database{place} cannot be reached: {words}")
+    return StorageAway(f"the database{place} cannot be reached: {words}")

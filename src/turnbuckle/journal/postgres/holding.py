@@ -19,6 +19,8 @@ from turnbuckle.journal.checks import check_size
 from turnbuckle.journal.hot import HotTails
 from turnbuckle.journal.live import NO_EPOCH, Live
 from turnbuckle.journal.port import (
+    EPOCH_BITS,
+    EVERY_STREAM,
     READ_LIMIT,
     Claim,
     Fenced,
@@ -26,6 +28,8 @@ from turnbuckle.journal.port import (
     Item,
     JournalError,
     StorageError,
+    StreamQuery,
+    StreamRow,
     Trouble,
     next_seq,
 )
@@ -45,6 +49,7 @@ class HoldingReader(PostgresReader):
         self._node = node
         self._live: dict[str, Live] = {}
         self._doubted: set[str] = set()
+        self._claiming: set[str] = set()
         self._finding = asyncio.Lock()
         self._hot = HotTails()
         self._unsure = UnsureItems()
@@ -87,10 +92,29 @@ class HoldingReader(PostgresReader):
             self._book.failed(error)
 
     def _heard(self, stream: str, told: msgspec.Raw) -> None:
-        if stream not in self._live:
+        live = self._live.get(stream)
+        if live is None:
             super()._heard(stream, told)
-        elif read_hint(told)[0] == GONE:
+            return
+        seq, _, _ = read_hint(told)
+        if seq == GONE:
             self._forget(stream)
+        else:
+            self._lose_to(stream, seq >> EPOCH_BITS)
+
+    def _lose_to(self, stream: str, epoch: int) -> None:
+        """Somebody has claimed a stream. It is lost here if it was held here before that."""
+        live = self._live.get(stream)
+        if live is not None and epoch > live.epoch and stream not in self._claiming:
+            self._lose(live)
+
+    async def streams(
+        self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
+    ) -> list[StreamRow]:
+        found = await super().streams(wanted, after, limit)
+        for row in found:
+            self._lose_to(row.name, row.epoch)
+        return found
 
     def _live_of(self, claim: Claim) -> Live | None:
         live = self._live.get(claim.stream)

@@ -48,7 +48,6 @@ class PostgresJournal(HoldingReader):
 
     def __init__(self, address: Address, clocks: Clocks) -> None:
         super().__init__(address, clocks, secrets.randbits(62) | 1 << 61)
-        self._claiming: set[str] = set()
         self._calling = DatabaseLink(address, relaxed=True, node=self._node)
         self.nodes = PostgresNodes(self._calling, self._node, self._channel, clocks.grace, clocks.wall)
 
