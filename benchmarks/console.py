@@ -3,10 +3,11 @@
     python benchmarks/console.py
 
 Prints how long each takes to open, how many elements it makes, how long a scroll through it takes, and what
-an event costs at the beginning and at the end of the run. The answers are made up by the browser's own
-driver, which hands over some megabytes slowly: what that takes is told apart.
+an event costs at the beginning and at the end of the run. The run is stored in the server's journal. The
+session is made up by the browser's own driver.
 """
 
+import asyncio
 import sys
 import tempfile
 import time
@@ -17,9 +18,19 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from playwright.sync_api import Page, sync_playwright
 from support.browser.chromium import chromium
 from support.browser.large_console import fake_run, fake_session
-from support.processes.served_folder import served
+from support.processes.served_folder import ServedFolder, served
 
-EVENTS, RUNS = 100_000, 1_000
+from turnbuckle.journal.port import Claim, Grade, IndexUpdate
+from turnbuckle.journal.sqlite.journal import SqliteJournal
+from turnbuckle.turn.facts import Fact, ModelAsked, RunEnded, RunStarted, Streamed, encode
+from turnbuckle.vocab.events import ReasoningDelta, TextDelta
+from turnbuckle.vocab.ids import RouteName, RunId, SessionId
+from turnbuckle.vocab.messages import Message, TextPart
+from turnbuckle.vocab.outcome import Outcome
+
+EVENTS, RUNS = (1_000, 100_000), 1_000
+AT = 1_790_000_000.0
+BATCH = 1_000
 PER_EVENT = """async (count) => {
   const { RunModel } = await import("/console/run_model.js");
   const text = await (await fetch("/v1/runs/big/events")).text();
@@ -34,11 +45,6 @@ PER_EVENT = """async (count) => {
   }
   return spent;
 }"""
-CARRIED = """async () => {
-  const began = performance.now();
-  await (await fetch("/v1/runs/big/events")).text();
-  return performance.now() - began;
-}"""
 SCROLL = """async (place) => {
   const box = document.querySelector(place) ?? document.querySelector("main");
   const began = performance.now();
@@ -50,6 +56,50 @@ SCROLL = """async (place) => {
 }"""
 
 
+def run_of(count: int, name: str) -> list[Fact]:
+    """A run of so many facts: thoughts and words in small pieces."""
+    task = Message("user", (TextPart("do it"),))
+    began = RunStarted(AT, RunId(name), SessionId(""), (task,))
+    asked = ModelAsked(AT, 1, RouteName("main"), "openai_chat", "m", "first")
+    pieces: list[Fact] = []
+    for number in range(count - 3):
+        is_thought = number // 500 % 4 == 0
+        event = ReasoningDelta(0, "thinking ") if is_thought else TextDelta(1, _word(number))
+        pieces.append(Streamed(AT + number / 100, 1, (event,)))
+    return [began, asked, *pieces, RunEnded(AT + count / 100, Outcome("completed"))]
+
+
+def _word(number: int) -> str:
+    return "\n\nA new paragraph. " if number % 60 == 0 else f"word {number} "
+
+
+async def store(folder: Path) -> None:
+    """The runs, in the journal of a server that is not up."""
+    journal = SqliteJournal(folder)
+    try:
+        for count in EVENTS:
+            name = f"r20261117-000000-{count:012}"
+            claim = await journal.claim(name, "benchmark", 600.0)
+            assert isinstance(claim, Claim)
+            facts, head = [encode(fact) for fact in run_of(count, name)], claim.head
+            for at in range(0, len(facts), BATCH):
+                head = await journal.append(
+                    name, facts[at : at + BATCH], after=head, epoch=claim.epoch, grade=Grade.FLUSHED
+                )
+            await journal.note(name, IndexUpdate(kind="run", status="completed", title="Big", user="local"))
+            await journal.release(claim)
+    finally:
+        await journal.close()
+
+
+def run_opens(page: Page, server: ServedFolder, count: int) -> None:
+    run = f"r20261117-000000-{count:012}"
+    seconds = opened(page, f"{server.url}/#/r/{run}", f"[data-run={run}][data-status=completed]")
+    elements = page.locator("article.run *").count()
+    print(f"run of {count:,} events: open after {seconds:.2f} s, {elements:,} elements")
+    print(f"  30 steps of scrolling: {page.evaluate(SCROLL, '.page') / 1000:.2f} s")
+
+
 def opened(page: Page, address: str, ready: str) -> float:
     began = time.perf_counter()
     page.goto(address)
@@ -58,11 +108,15 @@ def opened(page: Page, address: str, ready: str) -> float:
 
 
 def main() -> None:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        served(Path(folder)) as server,
-        sync_playwright() as playwright,
-    ):
+    with tempfile.TemporaryDirectory() as folder, served(Path(folder)) as server:
+        server.stop()
+        asyncio.run(store(Path(folder) / ".turnbuckle"))
+        server.start()
+        look(server)
+
+
+def look(server: ServedFolder) -> None:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         page = browser.new_page()
         page.goto(f"{server.url}/")
@@ -71,15 +125,11 @@ def main() -> None:
             "performance.getEntriesByType('resource').reduce((sum, one) => sum + one.decodedBodySize, 0)"
         )
         print(f"start page: {loaded / 1000:.0f} kB of modules and styles")
-        fake_run(page, EVENTS)
-        seconds = opened(page, f"{server.url}/#/r/big", "article.run[data-status=completed]")
-        count = page.locator("article.run *").count()
-        carried = page.evaluate(CARRIED) / 1000
-        print(f"run of {EVENTS:,} events: open after {seconds:.2f} s, {carried:.2f} s of it by the driver")
-        print(f"  {count:,} elements")
-        print(f"  30 steps of scrolling: {page.evaluate(SCROLL, '.page') / 1000:.2f} s")
-        spent = page.evaluate(PER_EVENT, EVENTS // 10)
-        print("  µs an event, by tenths of the run: " + ", ".join(f"{one:.2f}" for one in spent[:10]))
+        for count in EVENTS:
+            run_opens(page, server, count)
+        fake_run(page, EVENTS[-1])
+        spent = page.evaluate(PER_EVENT, EVENTS[-1] // 10)
+        print("  µs an event, by tenths of a run: " + ", ".join(f"{one:.2f}" for one in spent[:10]))
         asked = fake_session(page, RUNS)
         ready = f"article.run[data-run=run-{RUNS - 1}][data-status=completed]"
         seconds = opened(page, f"{server.url}/#/s/many", ready)

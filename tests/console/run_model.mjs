@@ -288,3 +288,32 @@ test("how full the model's window is stands beside the tokens, as guessed before
   take({ type: "model_called", attempt: 2, route: "main", model: "m", why: "compact", expected: 9, window: 9 });
   assert.match(usageWords(model), /\(50 %\)/);
 });
+
+/** Pieces that came within a second as one event, as a server joins them for a page that opens late. */
+function joined(events) {
+  const found = [];
+  for (const event of events) {
+    const last = found[found.length - 1];
+    const piece = (one) => one?.type === "streamed" && !one.merged && one.told.length === 1 && ["text", "reasoning", "call_grown"].includes(one.told[0].type) && one.told[0];
+    const kind = ({ text, ...others }) => JSON.stringify(others);
+    if (piece(event) && piece(last) && !event.told[0].gap && kind(event.told[0]) === kind(last.told[0]) && event.at - last.at <= 1) {
+      const told = { ...last.told[0], text: last.told[0].text + event.told[0].text };
+      found[found.length - 1] = { ...event, from: last.from ?? last.at, told: [told] };
+    } else found.push(event);
+  }
+  return found;
+}
+
+test("a run is the same page when its pieces come joined", () => {
+  let fewer = 0;
+  for (const { name, events } of STREAMS) {
+    const short = joined(events);
+    fewer += events.length - short.length;
+    const [one, other] = [folded(events), folded(short)];
+    const told = (fold) => [fold.output, fold.status, fold.totals, fold.segments.map(({ kind, pieces }) => [kind, pieces?.join("")])];
+    assert.deepEqual(told(other), told(one), name);
+    const phases = (fold) => fold.attempts.map(({ span, characters, thought }) => [span.start, span.end, span.phases, characters, thought]);
+    assert.deepEqual(phases(other), phases(one), name);
+  }
+  assert.ok(fewer > 50, `${fewer} fewer`);
+});

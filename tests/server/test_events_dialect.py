@@ -222,3 +222,50 @@ def test_a_server_that_stops_says_that_the_run_can_be_read_on_and_from_where():
     assert (number, tag) == (None, "interrupted")
     assert data == {"type": "interrupted", "run": "r", "resumable": True, "after": 5}
     assert not reader.ended
+
+
+def _pieces(told):
+    """What is told, piece by piece: words of one kind that stand behind each other as one."""
+    found = []
+    for _, _, data in told:
+        for value in data["told"]:
+            kind = {key: part for key, part in value.items() if key != "text"}
+            joins = value["type"] in ("text", "reasoning", "call_grown") and not value.get("gap")
+            if found and joins and found[-1][0] == kind:
+                found[-1][1] += value["text"]
+            else:
+                found.append([kind, value.get("text", "")])
+    return found
+
+
+@pytest.mark.requirement("F5", "E4")
+@pytest.mark.parametrize("name", ALL)
+def test_joined_events_tell_the_same_under_numbers_that_are_cursors(name):
+    run = run_named(name)
+    apart = read(whole(events(told=True), run))
+    joined = read(events(told=True, joined=True).take(run))
+    assert _pieces(joined) == _pieces(apart)
+    times = {number: data["at"] for number, _, data in apart}
+    for number, tag, data in joined:
+        assert (data["seq"], data["type"], data["at"]) == (int(number), tag, times[number])
+        assert data.get("from", data["at"]) <= data["at"]
+    assert [number for number, _, _ in joined] == sorted((number for number, _, _ in joined), key=int)
+    assert joined[-1][:2] == apart[-1][:2]
+    for number, _, _ in joined:
+        rest = read(events(after=int(number), told=True, joined=True).take(run))
+        assert [one for one in rest if one[1] != "reset"] == joined[
+            [one[0] for one in joined].index(number) + 1 :
+        ]
+    assert read(one_by_one(events(told=True, joined=True), run)) == apart  # live, each as it comes
+
+
+@pytest.mark.requirement("F5")
+def test_a_thousand_pieces_are_one_event_and_a_silence_parts_them():
+    words = [burst(TextDelta(0, f"{number} "), at=10 + number / 128) for number in range(1000)]
+    later = [burst(TextDelta(0, "late "), at=30.0), burst(TextDelta(0, "more"), at=30.5)]
+    told = read(events(told=True, joined=True).take(items(*words, *later)))
+    shown = [(number, data.get("from"), data["at"], data["told"][0]["text"][-6:]) for number, _, data in told]
+    assert shown[1:] == [
+        ("1000", 10 + 1 / 128, 10 + 999 / 128, "8 999 "),
+        ("1002", 30.0, 30.5, "e more"),
+    ]

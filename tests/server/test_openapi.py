@@ -226,7 +226,8 @@ def look_around(visit, things):
 
 def look_at_runs(visit, things, run):
     begun = visit("POST", "/v1/runs", {"input": f"hello {ANN}"})["id"]
-    visit("GET", "/v1/runs/{run}/events", run=begun)
+    for query in ("", "?told=true", "?told=true&joined=true"):
+        visit("GET", "/v1/runs/{run}/events", run=begun, query=query)
     visit("POST", "/v1/runs/{run}/resume", {}, run=begun)
     visit("DELETE", "/v1/runs/{run}", run=begun)
     writing = visit("POST", "/v1/runs", {"input": f"write {ANN}"})["id"]
@@ -238,6 +239,7 @@ def look_at_runs(visit, things, run):
     visit("GET", "/v1/approvals")
     for name in things.ids["run"][:-2]:
         visit("GET", "/v1/runs/{run}", run=name)
+        visit("GET", "/v1/runs/{run}", run=name, query="?brief=true")
         for path in ("approvals", "drafts", "ledger"):
             visit("GET", f"/v1/runs/{{run}}/{path}", run=name)
         for approval in visit("GET", "/v1/runs/{run}/approvals", run=name)["data"]:

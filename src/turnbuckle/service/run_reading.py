@@ -221,6 +221,11 @@ class RunReading:
             return RunLine(begun.run, session, "queued", "", begun.created, begun.created)
         return (await self._lines([row], owner))[0]
 
+    async def brief(self, run: str, owner: Owner) -> RunLine:
+        """A run as a list shows it, without reading it: for whoever follows it anyway. Raises RunUnknown."""
+        begun = await self.find(run, owner)
+        return replace(await self.line(begun, owner), last_event=await self.head(begun.run))
+
     async def view(self, run: str, owner: Owner) -> RunView:
         """A run as it stands. Raises RunUnknown."""
         begun = await self.find(run, owner)

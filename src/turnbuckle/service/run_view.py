@@ -122,7 +122,8 @@ class RunView(Struct, frozen=True):
 
 class RunLine(Struct, frozen=True):
     """A run in a list. `spent` is null where it is not known: the run has no end yet, or is of a version that
-    did not count. `route` is the one that answered, or was asked last."""
+    did not count. `route` is the one that answered, or was asked last. `last_event` is only told where one
+    run is asked for."""
 
     id: str
     session: str
@@ -132,6 +133,7 @@ class RunLine(Struct, frozen=True):
     updated_at: float
     spent: Spent | None = None
     route: str = ""
+    last_event: int | None = None
     object: Literal["run"] = "run"
 
 

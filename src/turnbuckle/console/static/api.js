@@ -281,7 +281,7 @@ class Follower {
     try {
       let response;
       try {
-        const address = `/v1/runs/${encodeURIComponent(this.run)}/events?told=true&after=${this.after}`;
+        const address = `/v1/runs/${encodeURIComponent(this.run)}/events?told=true&joined=true&after=${this.after}`;
         response = await fetch(address, { headers: this.api.headers(), signal: cut.signal, cache: "no-store" });
       } catch {
         return this.#broken(watching);

@@ -165,7 +165,7 @@ export class RunCard {
   async _look() {
     if (this._model.outcome || !this._follower) return;
     try {
-      const view = await this._api.ask("GET", this._path);
+      const view = await this._api.ask("GET", `${this._path}?brief=true`);
       if (view.last_event > this._model.last) return; // there is more to come
       this._model.queued = view.status === "queued";
       this._model.interrupted = view.status === "interrupted";

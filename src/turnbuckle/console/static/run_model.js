@@ -135,6 +135,7 @@ export class RunModel {
     this.at = Math.max(event.at, before);
     this.interrupted = false;
     if (event.merged && this._attempt) this._attempt.span.merged = true;
+    this._from = event.from ?? this.at; // several pieces may be one event
     for (const told of event.told) RunModel.#acts[told.type]?.call(this, told, this.at, before);
     return true;
   }
@@ -302,12 +303,12 @@ export class RunModel {
   #phase(span, kind, at, many, name) {
     span.heardAt = at;
     const last = span.phases[span.phases.length - 1];
-    const goesOn = last && last.kind === kind && last.name === name && at - last.end <= QUIET;
+    const goesOn = last && last.kind === kind && last.name === name && this._from - last.end <= QUIET;
     if (goesOn || (last && span.phases.length >= MOST_PHASES)) {
       last.end = at;
       last.characters += many;
     } else {
-      span.phases.push({ kind, name, start: at, end: at, characters: many });
+      span.phases.push({ kind, name, start: Math.min(this._from, at), end: at, characters: many });
     }
   }
 

@@ -43,7 +43,7 @@ export class RunPage {
 
   async #look() {
     try {
-      const view = await this.shell.api.ask("GET", this.path);
+      const view = await this.shell.api.ask("GET", `${this.path}?brief=true`);
       this.shell.setTitle(this, view.title || "Run");
       this.link.hidden = !view.session;
       this.link.href = addressOf({ page: "session", id: view.session });

@@ -4,8 +4,9 @@ from typing import Any, get_args
 
 from turnbuckle.narrate.told import ForClients, RunBegun, Told, UserSaid
 from turnbuckle.narrate.waiting import WaitingOn
-from turnbuckle.server.http.openapi import event
+from turnbuckle.server.http.openapi import Parameter, event
 from turnbuckle.server.streaming.disconnect import SECONDS
+from turnbuckle.service.run_view import RunLine, RunView
 from turnbuckle.turn.facts import Fact, RunEnded, RunStarted, Streamed, UserSpoke, Waited
 from turnbuckle.vocab.origin import CANCEL, DETACH
 from turnbuckle.vocab.outcome import Outcome
@@ -166,6 +167,7 @@ _TOLD_EVENT = Shape(
         type={"enum": _TAGS},
         at={"type": "number", "description": "Seconds since 1970."},
         merged=WHOLE,
+        **{"from": {"type": "number", "description": "When the first came, of pieces that are one event."}},
         told=listed({"anyOf": [_RUN_BEGUN, _USER_SAID, *(reference(kind.__name__) for kind in _SHOWN)]}),
     ),
     (),
@@ -209,3 +211,13 @@ RUN_STREAM = Shape(
     (_FACT, _TOLD_EVENT),
     (WaitingOn,),
 )
+BRIEF = Parameter(
+    "brief", "As in a list: costs the same for every length of run.", schema={"type": "boolean"}
+)
+RUN_ANSWER = Shape(
+    "RunAnswer",
+    {"anyOf": [reference(RunView.__name__), reference(RunLine.__name__)]},
+    (),
+    (RunView, RunLine),
+)
+"""One run, whole or `brief`."""

@@ -111,7 +111,10 @@ class RunsApi:
         return await runs.begin(new, key=key), passed
 
     async def get(self, exchange: Exchange) -> Answer:
-        return json_answer(await self._runs.view(exchange.params["run"], exchange.caller.owner))
+        run, owner = exchange.params["run"], exchange.caller.owner
+        if exchange.query.flag("brief"):
+            return json_answer(await self._runs.brief(run, owner))
+        return json_answer(await self._runs.view(run, owner))
 
     async def list(self, exchange: Exchange) -> Answer:
         owner, query = exchange.caller.owner, exchange.query
@@ -164,7 +167,8 @@ class RunsApi:
         # looks on.
         policy = found.origin.on_disconnect if found.origin.surface == SURFACE else DETACH
         queued = None if there else found.awaited
-        dialect = EventsRenderer(run, after, queued, told=exchange.query.flag("told"))
+        told, joined = exchange.query.flag("told"), exchange.query.flag("joined")
+        dialect = EventsRenderer(run, after, queued, told=told, joined=joined)
         return Streaming(run, dialect, headers=headers, on_disconnect=policy)
 
     async def stop(self, exchange: Exchange) -> Answer:

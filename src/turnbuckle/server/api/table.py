@@ -13,11 +13,7 @@ from turnbuckle.server.api.request_headers import (
     SESSION_HEADER,
     STRICT_HEADER,
 )
-from turnbuckle.server.api.run_shapes import (
-    RUN_BODY,
-    RUN_STREAM,
-    SESSION_MESSAGE_BODY,
-)
+from turnbuckle.server.api.run_shapes import BRIEF, RUN_ANSWER, RUN_BODY, RUN_STREAM, SESSION_MESSAGE_BODY
 from turnbuckle.server.api.runs import AnswerBody, RunsApi
 from turnbuckle.server.api.sessions import (
     DoneView,
@@ -51,7 +47,7 @@ from turnbuckle.server.http.exchange import Handler
 from turnbuckle.server.http.openapi import STREAM, Given, Operation, Parameter
 from turnbuckle.server.http.pages import AFTER, LIMIT, ORDER, SHORT_LIMIT, Page
 from turnbuckle.service.commands import SessionContext
-from turnbuckle.service.run_view import ApprovalView, DraftView, LedgerView, RunLine, RunView
+from turnbuckle.service.run_view import ApprovalView, DraftView, LedgerView, RunLine
 
 _ANSWER_HEADERS = ("x-turnbuckle-run", "x-turnbuckle-session", "idempotency-replayed")
 _BEGUN = (*_ANSWER_HEADERS, "x-turnbuckle-left-out", "location")
@@ -61,6 +57,7 @@ DELETED = {
     "required": ["id", "object", "deleted"],
     "properties": {"id": {"type": "string"}, "object": {"type": "string"}, "deleted": {"const": True}},
 }
+_FLAG = {"type": "boolean"}
 _NUMBER = {"type": "integer", "minimum": 0, "maximum": 2**53}
 _ORDER = Parameter("order", "asc or desc.", schema={"enum": ["asc", "desc"], "default": "desc"})
 _AFTER_ITEM = Parameter("after", "The id of the last item that was seen.")
@@ -128,7 +125,7 @@ def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
         "A response as it stands, or its events from any of them on",
         tag,
         (
-            Parameter("stream", "Its events instead.", schema={"type": "boolean"}),
+            Parameter("stream", "Its events instead.", schema=_FLAG),
             Parameter("starting_after", "Only events after this number.", schema=_NUMBER),
         ),
         answers={200: (response, streamed)},
@@ -223,7 +220,8 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
         (
             Parameter("after", "Only events after this id.", schema=_NUMBER),
             Parameter("Last-Event-ID", "The same, as browsers send it.", "header", _NUMBER),
-            Parameter("told", "What each event means to a reader, in its place.", schema={"type": "boolean"}),
+            Parameter("told", "What each event means to a reader, in its place.", schema=_FLAG),
+            Parameter("joined", "With `told`: pieces that are stored already are one event.", schema=_FLAG),
         ),
         answers={200: (Given("Events with ids.", RUN_STREAM, STREAM, headers=("x-turnbuckle-run",)),)},
     )
@@ -236,9 +234,8 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
     status = Parameter(
         "status", "Only these.", schema={"enum": ["running", "completed", "partial", "cancelled", "failed"]}
     )
-    session = Parameter(
-        "session", "Only of this session.", schema={"type": "string", "pattern": "^[A-Za-z0-9._:-]{0,128}$"}
-    )
+    named = {"type": "string", "pattern": "^[A-Za-z0-9._:-]{0,128}$"}
+    session = Parameter("session", "Only of this session.", schema=named)
     found = (
         Parameter("q", "Only runs in which these words stand; where they were said last comes first."),
         Parameter("route", "Only runs that this route answered, or was asked last in."),
@@ -256,7 +253,7 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
             RunLine,
             (status, session, *found, AFTER, ORDER),
         ),
-        _plain("GET", path, api.get, "getRun", "A run as it stands", tag, RunView),
+        _plain("GET", path, api.get, "getRun", "A run as it stands", tag, RUN_ANSWER, (BRIEF,)),
         _plain("DELETE", path, api.delete, "deleteRun", "Delete a run", tag, DELETED, problems=(409,)),
         Endpoint("GET", f"{path}/events", api.events, followed),
         Endpoint("POST", f"{path}/resume", api.resume, taken_up),

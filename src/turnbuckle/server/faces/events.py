@@ -21,9 +21,10 @@ import msgspec
 
 from turnbuckle.journal.port import Item
 from turnbuckle.narrate.fold import Narration
-from turnbuckle.narrate.told import ForClients, RunBegun, UserSaid
+from turnbuckle.narrate.told import ForClients, RunBegun, Text, UserSaid
 from turnbuckle.narrate.waiting import WaitingFold, WaitingOn
-from turnbuckle.turn.facts import Fact, RunEnded, RunStarted, Streamed, UserSpoke, decode
+from turnbuckle.server.faces.joined_events import PieceJoiner
+from turnbuckle.turn.facts import Fact, RunEnded, RunStarted, Streamed, UserSpoke, Waited, decode
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.wire.sse import comment, frame
@@ -38,10 +39,16 @@ class EventsRenderer:
     from the first one on."""
 
     def __init__(
-        self, run: RunId, after: int = 0, queued: WaitingOn | None = None, *, told: bool = False
+        self,
+        run: RunId,
+        after: int = 0,
+        queued: WaitingOn | None = None,
+        *,
+        told: bool = False,
+        joined: bool = False,
     ) -> None:
         """`queued`: the run has not begun, and waits for that. `told`: what is told of each fact goes out in
-        its place."""
+        its place; `joined`: pieces that are stored already as one, see `joined_events`."""
         self.ended = False
         self._queued = queued
         self._run = run
@@ -49,6 +56,7 @@ class EventsRenderer:
         self._comes_back = after > 0
         self._narration = Narration(run, arguments=True) if told else None
         self._waiting = WaitingFold() if self._narration is None else self._narration.waiting
+        self._joined = joined
 
     def open(self) -> bytes:
         queued = self._queued
@@ -56,6 +64,8 @@ class EventsRenderer:
 
     def take(self, items: Sequence[Item]) -> bytes:
         self._queued = None if items else self._queued
+        if self._joined and self._narration is not None and len(items) > 1:
+            return self._take_joined(items, self._narration)
         out: list[bytes] = []
         for item in items:
             data = item.data
@@ -76,6 +86,35 @@ class EventsRenderer:
                 self._after = item.seq
                 data = told if told is not None else _for_clients(tag, fact, data)
                 out.append(b'id: %d\nevent: %b\ndata: {"seq":%d,%b\n\n' % (item.seq, tag, item.seq, data[1:]))
+        return b"".join(out)
+
+    def _take_joined(self, items: Sequence[Item], narration: Narration) -> bytes:
+        joiner, out = PieceJoiner(), []
+        for item in items:
+            fact = decode(item.data)
+            text = narration.going_on(fact)
+            values = [] if text else _shown(narration, fact)
+            self.ended = self.ended or isinstance(fact, RunEnded)
+            if item.seq <= self._after or isinstance(fact, Waited):
+                continue
+            if self._comes_back:
+                self._comes_back = False
+                if isinstance(fact, Streamed) and (reset := _reset(item, self._after)):
+                    self._after = item.seq
+                    out.append(reset)
+                    continue
+            self._after = item.seq
+            if isinstance(fact, Streamed) and fact.merged:
+                sent = None
+            elif text:
+                sent = joiner.words(item.seq, fact.at, text)
+            else:
+                sent = joiner.values(item.seq, fact.at, values)
+            if sent is None:
+                values = [Text(text)] if text else values
+                sent = joiner.flush() + _frame_of(item.seq, fact, values)
+            out.append(sent)
+        out.append(joiner.flush())
         return b"".join(out)
 
     def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
@@ -112,6 +151,11 @@ def _told(narration: Narration, fact: Fact) -> bytes:
             _json(fact.at),
             _json(text),
         )
+    return _told_json(fact, _shown(narration, fact))
+
+
+def _shown(narration: Narration, fact: Fact) -> list[Any]:
+    """What clients are told of a fact that does more than go on."""
     values: list[Any] = []
     for value in narration.take(fact):
         if isinstance(value, RunBegun | UserSaid):
@@ -120,6 +164,15 @@ def _told(narration: Narration, fact: Fact) -> bytes:
             )
         elif not isinstance(value, ForClients):
             values.append(value)
+    return values
+
+
+def _frame_of(seq: int, fact: Fact, values: list[Any]) -> bytes:
+    tag = str(fact.__struct_config__.tag).encode()
+    return b'id: %d\nevent: %b\ndata: {"seq":%d,%b\n\n' % (seq, tag, seq, _told_json(fact, values)[1:])
+
+
+def _told_json(fact: Fact, values: list[Any]) -> bytes:
     tag = fact.__struct_config__.tag
     merged = {"merged": fact.merged} if isinstance(fact, Streamed) and fact.merged else {}
     return _json({"type": tag, "at": fact.at, **merged, "told": values})
