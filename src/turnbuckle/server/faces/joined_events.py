@@ -21,7 +21,7 @@ _json = msgspec.json.encode
 _TEXT = Text("")
 
 
-class _Open(Struct):
+class _OpenPieces(Struct):
     """Pieces that are being joined. `kind` is all of the value but its words."""
 
     kind: Text | Reasoning | CallGrown
@@ -37,7 +37,7 @@ class PieceJoiner:
     joined or told; `flush` gives what is left."""
 
     def __init__(self) -> None:
-        self._open: _Open | None = None
+        self._open: _OpenPieces | None = None
 
     def words(self, seq: int, at: float, text: str) -> bytes:
         """More words of the text before."""
@@ -75,5 +75,5 @@ class PieceJoiner:
             one.at, one.seq = at, seq
             return b""
         out = self.flush()
-        self._open = _Open(kind, [text], len(text), at, at, seq)
+        self._open = _OpenPieces(kind, [text], len(text), at, at, seq)
         return out
