@@ -1,5 +1,7 @@
 """A run as its own facts: everything once, in order, under numbers that stay good forever."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from support.narrate.sample_runs import ALL, RUN, items, one_by_one, run_named, whole
@@ -226,7 +228,7 @@ def test_a_server_that_stops_says_that_the_run_can_be_read_on_and_from_where():
 
 def _pieces(told):
     """What is told, piece by piece: words of one kind that stand behind each other as one."""
-    found = []
+    found: list[list[Any]] = []
     for _, _, data in told:
         for value in data["told"]:
             kind = {key: part for key, part in value.items() if key != "text"}
