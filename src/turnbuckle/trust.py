@@ -236,11 +236,15 @@ def _is_near(host: str) -> bool:
 def found_data(loaded: Loaded) -> Path | None:
     """The data folder, if nobody named it: it simply lies where the program was started, or a file that was
     found says where it is."""
+    is_named = bool(loaded.file) and not loaded.found
+    return Path(loaded.settings.folder) if _is_written(loaded) and not is_named else None
+
+
+def _is_written(loaded: Loaded) -> bool:
+    """Whether a file says where the data folder is, or nobody does."""
     key = "files" if is_database(loaded.settings.data) else "data"
     source = loaded.sources.get((key,), "")
-    is_written = not source or ", line " in source
-    is_named = bool(loaded.file) and not loaded.found
-    return Path(loaded.settings.folder) if is_written and not is_named else None
+    return not source or ", line " in source
 
 
 def is_data_ours(loaded: Loaded, environment: Mapping[str, str] | None = None) -> bool:
@@ -262,8 +266,8 @@ def require_data(loaded: Loaded, environment: Mapping[str, str] | None = None) -
     Raises NotTrusted."""
     if not is_data_ours(loaded, environment):
         raise NotTrusted(data_refusal(loaded))
-    folder = found_data(loaded)
-    if folder is not None and _is_new(folder):
+    # One that is made under a named file may simply be found there the next time.
+    if _is_written(loaded) and _is_new(Path(loaded.settings.folder)):
         accept_data(loaded, environment)
 
 

@@ -149,3 +149,10 @@ def test_where_nothing_can_be_remembered_nothing_is_asked(clone: Path, monkeypat
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/none")
     assert not TrustStore().can_remember
     assert run("run", "hello") == 0
+
+
+def test_a_folder_that_was_made_under_a_named_file_is_ours_without_that_name(here: Path):
+    (here / "turnbuckle.toml").write_text("")
+    assert run("run", "say hi", "--config", "turnbuckle.toml") == 0
+    assert (here / DATA / "journal.db").exists()
+    assert run("run", "say hi") == 0

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from turnbuckle.cli.exits import EXIT_CODES
+from turnbuckle.cli.follow import waste_lines
 from turnbuckle.cli.pieces import Break, Line, Piece, PieceRenderer, Words
 from turnbuckle.cli.waiting import words as waiting_words
+from turnbuckle.narrate.told import ModelCalled, RunOver
 from turnbuckle.narrate.waiting import WaitingFold
 from turnbuckle.turn.facts import (
     ApprovalAsked,
@@ -24,10 +26,12 @@ from turnbuckle.turn.facts import (
     ToolStarted,
 )
 from turnbuckle.turn.labels import short_argument
+from turnbuckle.turn.ledger import Waste
 from turnbuckle.vocab.events import CallArgs, CallStarted, Event, ReasoningDelta, TextDelta
 from turnbuckle.vocab.ids import DraftId, RouteName, RunId, SessionId
 from turnbuckle.vocab.origin import Origin
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.prices import Spent
 from turnbuckle.vocab.tooling import ToolOutcome
 
 
@@ -145,3 +149,17 @@ def test_what_is_waited_for_is_told_with_its_time(facts: list[Fact], words: str)
     for fact in facts:
         waiting.take(fact)
     assert waiting_words(waiting, 100.0) == words
+
+
+@pytest.mark.requirement("H8")
+def test_the_last_line_says_how_much_of_a_limit_was_used():
+    renderer = PieceRenderer()
+    renderer.draw(ModelCalled(1, "main", "m", "first", max_money=0.5))
+    *_, line = renderer.draw(RunOver("r", Outcome("completed"), seconds=1.0, spent=Spent(1, cost=0.25)))
+    assert line == Line("completed after 1.0 s, 0 tokens in, 0 out, $0.2500 of $0.5000")
+
+
+@pytest.mark.requirement("H8")
+def test_a_failed_connection_has_no_unknown_cost():
+    [line] = waste_lines((Waste("connect", 2, 1.5, money=None),))
+    assert line == Line("wasted: 1.5 s (connect ×2)")

@@ -204,7 +204,7 @@ def test_the_exit_code_tells_the_outcome(case: str, code: int, here: Path) -> No
     assert {"completed": 0, "failed": 1, "partial": 3}[ended.outcome.kind] == code
 
 
-@pytest.mark.parametrize(("rule", "words"), [("deny", "do not allow"), ("ask", "nobody to ask")])
+@pytest.mark.parametrize(("rule", "words"), [("deny", "do not allow"), ("ask", "nobody can be asked")])
 def test_a_tool_that_the_settings_forbid_does_not_run(
     rule: str, words: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -437,7 +437,7 @@ def test_a_run_that_nobody_could_be_asked_about_is_not_completed_and_has_its_own
     (here / "turnbuckle.toml").write_text('[tools]\napproval = { shell = "ask" }\n')
     assert _run("run", "run `echo hi`") == 5
     last = [line for line in capsys.readouterr().err.splitlines() if line.startswith("partial after ")]
-    assert last[0].endswith("shell needed consent, and there was nobody to ask")
+    assert last[0].endswith("shell needed approval, and nobody could be asked")
 
 
 TWO_ROUTES = """

@@ -142,7 +142,7 @@ def test_nobody_is_asked_where_nobody_is():
     assert of(story, ApprovalAsked) == []
     ends = {fact.name: fact.outcome for fact in of(story, ToolFinished)}
     assert ends["shell"].status == "denied"
-    assert "nobody to ask" in ends["shell"].text
+    assert "nobody can be asked" in ends["shell"].text
     assert ends["ask_user"].status == "failed"
     assert story.done == ()
 

@@ -29,6 +29,18 @@ CASES = {
         (ASKED, SUMMARY, UsageCounted(2, Usage(9_000, 100)), ReplyOver(2, cost=0.25)),
         "main · context 500 (5 %) · $0.2500",
     ),
+    "what is left of its limits": (
+        (
+            ModelCalled(1, "main", "m", "first", expected=500, max_money=0.5, max_tokens=9000),
+            UsageCounted(1, Usage(input=600, output=400)),
+            ReplyOver(1, cost=0.25),
+        ),
+        "main · context 1,000 · 1,000 of 9,000 tokens · $0.2500 of $0.5000",
+    ),
+    "a limit of which nothing is used": (
+        (ModelCalled(1, "main", "m", "first", max_money=2.0),),
+        "main · $0.00 of $2.00",
+    ),
     "the end knows best": (
         (ASKED, ReplyOver(1, cost=0.5), RunOver("r", Outcome("completed"), spent=Spent(2, cost=0.75))),
         "main · context 500 (5 %) · $0.7500",

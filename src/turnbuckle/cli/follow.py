@@ -127,11 +127,12 @@ def waste_lines(wastes: tuple[Waste, ...]) -> list[Piece]:
         return []
     all_of_it = total(wastes)
     causes = ", ".join(f"{waste.cause} ×{waste.times}" for waste in wastes)
-    money = money_text(all_of_it.money, unpriced=1 if all_of_it.money is None else 0)
     tokens = all_of_it.input_tokens + all_of_it.output_tokens
+    known = all_of_it.money is not None
     parts = (
         (f"{all_of_it.characters:,} characters", all_of_it.characters),
         (f"about {tokens:,} tokens", tokens),
+        (money_text(all_of_it.money, unpriced=0 if known else 1), known or tokens),
     )
-    words = ", ".join((f"{all_of_it.seconds:.1f} s", *(words for words, count in parts if count), money))
+    words = ", ".join((f"{all_of_it.seconds:.1f} s", *(words for words, count in parts if count)))
     return [Line(f"wasted: {words} ({causes})")]

@@ -7,6 +7,7 @@ from msgspec import Struct
 from turnbuckle.narrate.fold import Narration
 from turnbuckle.narrate.questions import DrawnLine, LineKind, change_lines
 from turnbuckle.narrate.told import (
+    ModelCalled,
     Notice,
     Paragraph,
     QuestionAsked,
@@ -20,7 +21,7 @@ from turnbuckle.narrate.told import (
 from turnbuckle.turn.facts import Fact
 from turnbuckle.turn.labels import shortened
 from turnbuckle.vocab.outcome import Outcome
-from turnbuckle.vocab.prices import Spent, spent_text
+from turnbuckle.vocab.prices import Spent, money_text, spent_text
 from turnbuckle.vocab.tooling import ToolOutcome
 
 Tone = Literal["tool", "notice", "quiet", "bad", "added", "removed", "plain"]
@@ -75,6 +76,7 @@ class PieceRenderer:
         self.reasoning = reasoning
         self.narration = Narration() if narration is None else narration
         self._thinking = False
+        self._most: float | None = None
         self._seen: set[tuple[str, str]] = set()  # changes whose diffs a person was shown with a question
 
     def take(self, fact: Fact) -> list[Piece]:
@@ -106,8 +108,11 @@ class PieceRenderer:
                 return [Line(text)]  # no break: what the model was saying goes on behind it
             case Notice(text):
                 return [Line(text, "notice")]
+            case ModelCalled():
+                self._most = told.max_money
+                return []
             case RunOver(_, end):
-                return [Break(), outcome_line(end, told.seconds, told.spent)]
+                return [Break(), outcome_line(end, told.seconds, told.spent, self._most)]
             case _:
                 return []
 
@@ -125,9 +130,13 @@ class PieceRenderer:
         return [Break()] if turns else []
 
 
-def outcome_line(outcome: Outcome, seconds: float, spent: Spent | None = None) -> Line:
+def outcome_line(
+    outcome: Outcome, seconds: float, spent: Spent | None = None, most: float | None = None
+) -> Line:
     """How it ended, and what it has cost, in one line."""
     cost = f", {spent_text(spent)}" if spent is not None and spent.calls else ""
+    if cost and most is not None:
+        cost += f" of {money_text(most)}"
     why = f": {outcome.why}" if outcome.why else ""
     tone: Tone = (
         "quiet" if outcome.kind == "completed" else "notice" if outcome.kind == "cancelled" else "bad"

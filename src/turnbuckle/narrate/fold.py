@@ -420,7 +420,8 @@ class Narration:
         self._cards.new_attempt()
         stands_in = "" if fact.route == self._wanted else fact.model
         asked = (fact.attempt, fact.route, fact.model, fact.why, fact.stream)
-        out.append(ModelCalled(*asked, stands_in, fact.expected, fact.window, fact.protocol))
+        limits = (fact.max_money or None, fact.max_tokens or None)  # unset is false
+        out.append(ModelCalled(*asked, stands_in, fact.expected, fact.window, fact.protocol, *limits))
 
     def _decided(self, fact: Decided, out: list[Told]) -> None:
         self._closing.verdict = fact.verdict

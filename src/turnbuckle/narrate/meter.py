@@ -14,6 +14,9 @@ class Meter:
         self.window: int | None = None
         self.cost: float | None = None
         self.unpriced = 0
+        self.tokens = 0
+        self.max_money: float | None = None
+        self.max_tokens: int | None = None
         self._usage: Usage | None = None
         self._summary = 0
 
@@ -23,18 +26,21 @@ class Meter:
                 self._summary, self._usage = attempt, None
             case ModelCalled():
                 self.route, self.used, self.window = told.route, told.expected, told.window
+                self.max_money, self.max_tokens = told.max_money, told.max_tokens
                 self._usage = None
             case UsageCounted(attempt, usage):
                 self._usage = usage
                 if attempt != self._summary and usage.input:
                     self.used = usage.input + (usage.output or 0)
             case ReplyOver(cost=cost):
+                if self._usage is not None:
+                    self.tokens += (self._usage.input or 0) + (self._usage.output or 0)
                 if cost is not None:
                     self.cost = (self.cost or 0.0) + cost
                 elif self._usage is not None:
                     self.unpriced += 1
             case RunOver(spent=spent) if spent is not None:
-                self.cost, self.unpriced = spent.cost, spent.unpriced_calls
+                self.cost, self.unpriced, self.tokens = spent.cost, spent.unpriced_calls, spent.tokens
             case _:
                 pass
 
@@ -45,4 +51,7 @@ class Meter:
         share = f" ({self.used * 100 // self.window} %)" if self.window else ""
         context = f"context {self.used:,}{share}" if self.used else ""
         cost = money_text(self.cost, self.unpriced) if self.cost is not None or self.unpriced else ""
-        return " · ".join(part for part in (self.route, context, cost) if part)
+        if self.max_money is not None:
+            cost = f"{cost or money_text(0.0)} of {money_text(self.max_money)}"
+        tokens = "" if self.max_tokens is None else f"{self.tokens:,} of {self.max_tokens:,} tokens"
+        return " · ".join(part for part in (self.route, context, tokens, cost) if part)

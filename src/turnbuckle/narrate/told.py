@@ -57,7 +57,8 @@ class UserSaid(_Told, frozen=True, tag="user_said"):
 
 class ModelCalled(_Told, frozen=True, tag="model_called"):
     """A request goes out. `stands_in` is the model of a route that answers in place of the wanted one. It
-    should take `expected` tokens of a `window`, if that is known."""
+    should take `expected` tokens of a `window`, if that is known. The run may cost `max_money` US dollars
+    and use `max_tokens` in all, if it has such limits."""
 
     attempt: int
     route: str
@@ -68,6 +69,8 @@ class ModelCalled(_Told, frozen=True, tag="model_called"):
     expected: int = 0
     window: int | None = None
     protocol: str = ""
+    max_money: float | None = None
+    max_tokens: int | None = None
 
 
 class ModelNamed(_Told, frozen=True, tag="model_named"):

@@ -8,6 +8,7 @@ its intent is on disk and the claim is still ours; its result is on disk before 
 import asyncio
 from typing import Literal
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from turnbuckle.journal.port import Conflict, Fenced, IndexUpdate, StorageFull
@@ -372,6 +373,8 @@ class Driver:
             guessed=size.guessed,
             window=size.window,
             folding=size.folding,
+            max_money=self._policy.limits.money or UNSET,
+            max_tokens=self._policy.limits.tokens or UNSET,
         )
         shown = self.turn.shown if ask.folding is None else ""
         self._prices.look(route)

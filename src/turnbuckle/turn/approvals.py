@@ -22,7 +22,7 @@ from turnbuckle.turn.policy import Policy, ToolFacts
 from turnbuckle.turn.state import Consent, PendingCall, Turn
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus
 
-NOBODY_CONSENTS = "This needs the consent of a person, and there is nobody to ask."
+NOBODY_CONSENTS = "This needs the approval of a person, and nobody can be asked."
 DECIDE = "Decide yourself, and say what you assumed."
 NOBODY_ANSWERS = f"There is nobody to ask in this run. {DECIDE}"
 CHANGED = "it was always allowed, but its description or its arguments have changed since"

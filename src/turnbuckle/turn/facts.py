@@ -167,6 +167,9 @@ class ModelAsked(Struct, frozen=True, tag="model_asked"):
     window: int | None = None
     folding: Folding | None = None
     """The summary that is asked for, if this is not part of the conversation."""
+    max_money: float | UnsetType = UNSET
+    """The limits of the run in US dollars and in tokens, if it has any."""
+    max_tokens: int | UnsetType = UNSET
 
 
 class Streamed(Struct, frozen=True, tag="streamed", omit_defaults=True):

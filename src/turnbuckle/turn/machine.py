@@ -364,7 +364,7 @@ def _outcome(turn: Turn, policy: Policy) -> Outcome:
     if given_up is None and not turn.held and not turn.unfinished_drafts:
         if not turn.unasked:
             return Outcome("completed", drafts=drafts)
-        why = f"{', '.join(turn.unasked)} needed consent, and there was nobody to ask"
+        why = f"{', '.join(turn.unasked)} needed approval, and nobody could be asked"
         return Outcome("partial", why, failure("consent", why), drafts)
     given_up = given_up or GiveUp("partial", "a call was cut on its way and never finished")
     return Outcome(given_up.kind, calls.told_at_end(turn, given_up.why, policy), turn.failure, drafts)
