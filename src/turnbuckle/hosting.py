@@ -47,6 +47,7 @@ from turnbuckle.server.api.models_list import model_endpoints
 from turnbuckle.server.api.nodes import NodesApi, node_endpoints
 from turnbuckle.server.api.overview import (
     OverviewApi,
+    QuotaNow,
     RouteState,
     RouteStates,
     RunsNow,
@@ -314,8 +315,10 @@ class _Parts:
         return NodeList(self._opened.nodes, self.services.lifecycle.state, row)
 
     def _overview(self) -> OverviewApi:
-        def runs(owner: Owner) -> RunsNow:
-            return RunsNow(self._slots.of(owner), len(self._slots), *self._slots.most)
+        async def runs(owner: Owner) -> tuple[RunsNow, QuotaNow]:
+            slots, used = self._slots, await self._slots.use(owner)
+            quota = QuotaNow(used.runs, slots.most[1], used.cost, slots.money)
+            return RunsNow(slots.of(owner), len(slots), *slots.most), quota
 
         stores, folder = self.services.stores, self._loaded.settings.folder
         return OverviewApi(self._routes, self.waste, runs, lambda owner: queue_of(stores, owner), folder)

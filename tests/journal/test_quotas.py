@@ -233,3 +233,23 @@ def test_a_clock_that_is_set_back_locks_nobody_out(bench_of, tmp_path):
         return refused, (await bench.other.take("ann", 10, 10)).granted
 
     assert put_through(case, bench_of, tmp_path) == (0, 10)
+
+
+def test_what_nobody_needs_any_more_is_forgotten():
+    async def case(bench):
+        await bench.one.admit("ann", "left", 9, 5.0)
+        await bench.one.admit("bob", "runs", 9, 5.0)
+        bench.one.spend("left", 1.0)
+        bench.one.release("left", ended=False)
+        await bench.told()
+        counts = []
+        for days in (1, 10):
+            bench.pass_time(86_400.0 * days)
+            await bench.one.tidy()
+            schema, server = bench.bench.schema, bench.bench.server
+            counts.append(
+                [server.sql(f"SELECT count(*) FROM {schema}.{table}") for table in ("slot", "quota")]
+            )
+        return counts
+
+    assert put_through(case, nodes_bench) == [["2", "2"], ["1", "1"]]

@@ -18,6 +18,7 @@ from turnbuckle.journal.quotas import (
     MINUTE,
     Admission,
     Quotas,
+    QuotaUse,
     requests_left,
     until_next_day,
     wait_for_request,
@@ -197,6 +198,22 @@ class Slots:
     def of(self, owner: str | None) -> int:
         """How many runs of this owner are under way; None: of all."""
         return len(self) if owner is None else self._by_owner.get(owner, 0)
+
+    @property
+    def money(self) -> float:
+        """What one owner may spend on a day; 0: any sum."""
+        return self._money
+
+    async def use(self, owner: str | None) -> QuotaUse:
+        """What an owner uses at all nodes. While that cannot be asked: the runs of this process."""
+        if owner is not None and self._quotas is not None:
+            self.tell_costs()
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    return await self._quotas.use(owner)
+            except (StorageError, TimeoutError) as error:
+                log.warning("what an owner uses is not known now: %s", error or "no answer")
+        return QuotaUse(self.of(owner), 0.0)
 
     @property
     def closing(self) -> bool:

@@ -158,7 +158,10 @@ def test_at_the_limit_a_copy_still_gets_its_run_and_a_refused_key_is_not_used_up
     assert int(refused.headers["retry-after"]) > 0
     assert refused.headers["x-should-retry"] == "true"
     assert again.headers["x-turnbuckle-run"] == one.headers["x-turnbuckle-run"]
-    assert again.body == one.body or what == "background"
+    if what == "run":  # by then it is known which route was asked
+        assert {**again.json, "route": ""} == {**one.json, "route": ""}
+    else:
+        assert again.body == one.body or what == "background"
     assert later.status == one.status
     assert "idempotency-replayed" not in later.headers
     assert len(runs) == 2

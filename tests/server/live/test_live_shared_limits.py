@@ -115,6 +115,9 @@ def test_money_that_is_spent_at_one_node_is_spent_at_all_of_them(tmp_path: Path)
         refused = await other.post("/v1/runs", {"input": "go"})
         said = await other.post("/v1/runs", {"input": "go", "session": "s"})
         read = await other.get(f"/v1/runs/{begun}")
+        spent = (await other.get(f"/v1/runs/{begun}")).json["spent"]["cost"]
+        quota = (await other.get("/v1/overview")).json["quota"]
+        assert quota == {"runs": 0, "most_runs": 200, "cost": spent, "most_cost": 0.0001}
         return refused, said.status, read.status, len(one.lab.requests)
 
     refused, said, read, asked = played(

@@ -17,6 +17,7 @@ _SLACK = 0.5  # of a request: sums of fractions are never exact
 _UNSETTLED = "unsettled"
 _TRIES, _MOMENT = 20, 0.05
 """How often, and after how many seconds, it is asked again what a run that has just ended has cost."""
+_FORGOTTEN = 7  # days after which nobody asks what a run that was left has cost
 _DAY = "coalesce({}::int, floor(extract(epoch FROM clock_timestamp()) / 86400)::int)"
 _TAKE = "SELECT * FROM take_requests($1, $2, $3, $4, $5, $6)"
 _ADMIT = f"SELECT * FROM admit_run($1, $2, $3, $4, $5, {_DAY.format('$6')}, {rows.grace('$7')}, $8)"
@@ -43,6 +44,9 @@ _ABANDONED = f"""
 SELECT s.run FROM slot s LEFT JOIN stream t ON t.name = s.run
 WHERE coalesce(t.status, 'gone') NOT IN ('', 'running')
 AND s.node <> $3 AND s.node NOT IN (SELECT node FROM living({rows.grace("$1")})) ORDER BY s.run LIMIT $2"""
+_FORGET_SLOTS = f"""
+DELETE FROM slot WHERE day < {_DAY.format("$1")} - {_FORGOTTEN}
+AND node NOT IN (SELECT node FROM living({rows.grace("$2")}))"""
 _FORGET_OWNERS = f"""
 DELETE FROM quota q WHERE q.day < {_DAY.format("$1")} AND q.full_at < extract(epoch FROM clock_timestamp())
 AND NOT EXISTS(SELECT FROM slot s WHERE s.owner = q.owner)"""
@@ -156,8 +160,9 @@ class PostgresQuotas:
                 raise
 
     async def tidy(self) -> None:
-        """Forget owners who have used nothing today."""
+        """Forget owners who have used nothing today, and runs that were left long ago and never went on."""
         async with self._link.use() as connection:
+            await connection.execute(_FORGET_SLOTS, self._today(), self._grace)
             await connection.execute(_FORGET_OWNERS, self._today())
 
     async def _write(self, connection: Connection, told: dict[str, _SlotNews]) -> None:

@@ -57,12 +57,22 @@ class RouteOverview(Struct, frozen=True):
 
 
 class RunsNow(Struct, frozen=True):
-    """Runs under way: those of the caller, all of them, and how many there may be."""
+    """Runs under way at this server: those of the caller, all of them, and how many there may be."""
 
     yours: int
     all: int
     most: int
     most_per_owner: int
+
+
+class QuotaNow(Struct, frozen=True):
+    """What the caller uses at all servers on this journal: runs under way, and what runs have cost that began
+    on this day, by UTC. `most_cost` is how much that may be; 0: any sum."""
+
+    runs: int
+    most_runs: int
+    cost: float
+    most_cost: float
 
 
 class DiskRoom(Struct, frozen=True):
@@ -83,6 +93,7 @@ class Overview(Struct, frozen=True):
     since: float | None
     complete: bool
     runs: RunsNow
+    quota: QuotaNow
     queue: list[QueuedMessage]
     routes: list[RouteOverview]
     waste: list[WasteLine]
@@ -117,7 +128,7 @@ class OverviewApi:
         self,
         routes: RouteStates,
         waste: WasteService,
-        runs: Callable[[Owner], RunsNow],
+        runs: Callable[[Owner], Awaitable[tuple[RunsNow, QuotaNow]]],
         queue: Callable[[Owner], Awaitable[list[QueuedMessage]]],
         folder: str,
     ) -> None:
@@ -135,7 +146,7 @@ class OverviewApi:
             Overview(
                 waste.first,
                 waste.complete,
-                self._runs(owner),
+                *await self._runs(owner),
                 await self._queue(owner),
                 [self._route(name, waste) for name in self._routes.names],
                 waste.lines,
