@@ -79,6 +79,7 @@ from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message, words_of
 from turnbuckle.vocab.origin import Origin
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.prices import NOTHING_SPENT
 from turnbuckle.vocab.request import RunOptions
 from turnbuckle.vocab.tooling import unknown
 
@@ -255,12 +256,12 @@ class Runs:
         return await self.conversations.sent(new.base, session, told_by)
 
     async def tell(self, text: str, new: NewRun, session: SessionId) -> None:
-        """Write down an answer of the runtime's own as a run that has ended, for readers to read like any
-        other. It has a kind of its own: no list of runs holds it, and no model is told of it."""
+        """Write down an answer of the runtime's own as a run that has ended, for readers as any other. It has
+        a kind of its own: no list of runs holds it, and no model is told of it."""
         at = self._wall()
-        events = (TextDelta(0, text), FinishNoted("stop", "stop"), Ended("runtime"))
         asked = ModelAsked(at, 1, RouteName("runtime"), "openai_chat", "runtime", "first")
-        await self._write_whole(new, session, TOLD, (asked, Streamed(at, 1, events)), Outcome("completed"))
+        said = Streamed(at, 1, (TextDelta(0, text), FinishNoted("stop", "stop"), Ended("runtime")))
+        await self._write_whole(new, session, TOLD, (asked, said), Outcome("completed"))
 
     async def decline(
         self, new: NewRun, session: SessionId, why: str, by: str = "", *, failed: bool = False
@@ -274,14 +275,13 @@ class Runs:
     ) -> None:
         assert new.run is not None
         claim = await self._claim(new.run, begins=True)
-        at = self._wall()
-        started = RunStarted(at, new.run, session, new.messages, len(new.messages), new.options, new.origin)
-        items = [encode(fact) for fact in (started, *facts, RunEnded(at, outcome))]
+        at, said = self._wall(), new.messages
+        started = RunStarted(at, new.run, session, said, len(said), new.options, new.origin)
+        items = [encode(fact) for fact in (started, *facts, RunEnded(at, outcome, spent=NOTHING_SPENT))]
         note = IndexUpdate(kind=kind, parent=session, title=new.title, status=outcome.kind, user=new.user)
+        place = {"after": claim.head, "epoch": claim.epoch}
         try:
-            await self._journal.append(
-                new.run, items, after=claim.head, epoch=claim.epoch, grade=Grade.SYNCED, note=note
-            )
+            await self._journal.append(new.run, items, **place, grade=Grade.SYNCED, note=note)
         finally:
             await self._journal.release(claim)
 

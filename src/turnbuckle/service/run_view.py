@@ -29,7 +29,7 @@ from turnbuckle.service.owners import Owner, public_session
 from turnbuckle.turn import budget
 from turnbuckle.turn.approvals import open_in
 from turnbuckle.turn.budget import BudgetLeft
-from turnbuckle.turn.facts import Fact, HandedCall, RunStarted
+from turnbuckle.turn.facts import Compacted, Fact, HandedCall, RunEnded, RunStarted
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.ledger import Ledger, Waste, total
 from turnbuckle.turn.policy import Policy
@@ -172,6 +172,7 @@ class RunFold:
         self._asked = ""  # the model that was asked last, which its provider may name otherwise
         self._usage: dict[int, Usage] = {}
         self._context = ContextUse()
+        self._spent: Spent | None = None  # as its end has it
         self._summary = 0  # the attempt that writes a summary
         self._approvals: dict[str, ApprovalView] = {}
         self._handed: tuple[HandedCall, ...] = ()
@@ -208,6 +209,11 @@ class RunFold:
             return
         if isinstance(fact, RunStarted):
             self.started = fact
+        elif isinstance(fact, Compacted):
+            count = self._context.compactions + 1
+            self._context = replace(self._context, used=fact.after, compactions=count)
+        elif isinstance(fact, RunEnded):
+            self._spent = fact.spent
         for told in self._narration.take(fact):
             self._draw(told, fact.at)
 
@@ -215,13 +221,11 @@ class RunFold:
         match told:
             case Text(text):
                 self._text.append(text)
-            case Notice(text, about):
+            case Notice(text):
                 self._notices.append(text)
-                if about == "compaction":
-                    count = self._context.compactions + 1
-                    self._context = replace(self._context, compactions=count)
             case ModelCalled(why="compact"):
                 self._summary = told.attempt
+                self._context = replace(self._context, window=self._context.window or told.window)
             case ModelCalled(model=model):
                 if model != self._asked:
                     self._asked = self._model = model
@@ -298,7 +302,7 @@ class RunFold:
             self.last,
             tuple(self._notices),
             self._context,
-            turn.tally.spent,
+            turn.tally.spent if self._spent is None else self._spent,
             None if turn.outcome is not None else budget.left(turn, self._turn.policy),
             tuple(changed_file(file, undone) for file in self.touched),
         )

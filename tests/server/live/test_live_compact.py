@@ -148,6 +148,8 @@ def test_a_session_is_made_smaller_over_http_with_what_is_to_be_kept(tmp_path: P
         view = await server.ended(done.json["run"])
         assert view["status"] == "completed"
         assert "compacted" in view["output"].lower()
+        used = (await server.get("/v1/sessions/s/context")).json["used"]
+        assert (view["context"]["compactions"], view["context"]["used"]) == (1, used)
         told = str([request.body for request in list(server.lab.requests)[before:]])
         assert "the word zephyr" in told
         assert (await server.get("/v1/sessions/s/context")).json["summary"] == "Task: launch."
@@ -156,5 +158,10 @@ def test_a_session_is_made_smaller_over_http_with_what_is_to_be_kept(tmp_path: P
         again = await server.post("/v1/sessions/s/compact")
         assert again.status == 200
         await server.ended(again.json["run"])
+        undone = await server.post("/v1/sessions/s/messages", {"input": "/undo compaction"})
+        told = await server.ended(undone.json["id"])
+        assert told["output"].startswith("Undone: the model gets the full history again")
+        assert told["spent"] == {}, "no model was asked"
+        assert (await server.get("/v1/sessions/s/context")).json["summary"] == ""
 
     run_scenario(scenario, tmp_path, noting)
