@@ -159,9 +159,9 @@ def test_a_session_is_made_smaller_over_http_with_what_is_to_be_kept(tmp_path: P
         assert again.status == 200
         await server.ended(again.json["run"])
         undone = await server.post("/v1/sessions/s/messages", {"input": "/undo compaction"})
-        told = await server.ended(undone.json["id"])
-        assert told["output"].startswith("Undone: the model gets the full history again")
-        assert told["spent"] == {}, "no model was asked"
+        answer = await server.ended(undone.json["id"])
+        assert answer["output"].startswith("Undone: the model gets the full history again")
+        assert answer["spent"] == {}, "no model was asked"
         assert (await server.get("/v1/sessions/s/context")).json["summary"] == ""
 
     run_scenario(scenario, tmp_path, noting)
