@@ -22,7 +22,7 @@ from turnbuckle.config import Loaded, api_keys_of, changed_keys, merged, rehears
 from turnbuckle.console.assets import PAGE, load_assets
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.nodes import NodeRow
-from turnbuckle.journal.port import StorageError
+from turnbuckle.journal.port import JournalError, StorageError
 from turnbuckle.observe.logs import RunLines, open_log
 from turnbuckle.observe.loop_watch import LoopWatch
 from turnbuckle.observe.metrics import Metrics, RouteNow, ServerNow
@@ -311,7 +311,9 @@ class _Parts:
         return with_document(rows, __version__)
 
     def _node_list(self) -> NodeList:
-        row = NodeRow(0, node_name(self._loaded.settings), __version__, time.time(), 0, 0, 0.0)
+        settings = self._loaded.settings
+        about = (0, node_name(settings), __version__, time.time())
+        row = NodeRow(*about, 0, 0, 0.0, labels=settings.node.labels)
         return NodeList(self._opened.nodes, self.services.lifecycle.state, row)
 
     def _overview(self) -> OverviewApi:
@@ -323,13 +325,21 @@ class _Parts:
         stores, folder = self.services.stores, self._loaded.settings.folder
         return OverviewApi(self._routes, self.waste, runs, lambda owner: queue_of(stores, owner), folder)
 
+    async def _unheld(self) -> int | None:
+        """Work that no node holds; None if that cannot be asked now."""
+        try:
+            return 0 if self._opened.nodes is None else await self._opened.nodes.count_unheld()
+        except JournalError:
+            return None
+
     async def _numbers(self) -> bytes:
         """What Prometheus reads."""
         disk = await asyncio.to_thread(disk_room, self._loaded.settings.folder)
         queued, since = self.services.stores.manager.queued
         routes = {name: _route_now(self._routes.of(name)) for name in self._routes.names}
         waited = 0.0 if since is None else max(time.time() - since, 0.0)
-        self._metrics.now(ServerNow(routes, queued, waited, disk.free, disk.total, disk.journal))
+        unheld = await self._unheld()
+        self._metrics.now(ServerNow(routes, queued, waited, disk.free, disk.total, disk.journal, unheld))
         return self._metrics.render()
 
     def _settings_view(self) -> SettingsView:

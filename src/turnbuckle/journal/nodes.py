@@ -118,6 +118,11 @@ class Nodes(Protocol):
         these."""
         ...
 
+    async def count_unheld(self) -> int:
+        """In how many sessions there is something to do that no living node holds; runs without a session
+        count as one each."""
+        ...
+
     def call(self) -> None:
         """Tell the others, soon, that there is work that nobody holds."""
         ...

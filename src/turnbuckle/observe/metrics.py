@@ -70,6 +70,8 @@ class ServerNow(Struct, frozen=True):
     disk_free: int | None = None
     disk_total: int | None = None
     journal: int | None = None
+    unheld: int | None = 0
+    """In how many sessions there is work that no node holds."""
 
 
 class Metrics:
@@ -190,6 +192,7 @@ class Metrics:
                     self._clocks.labels(self._route(name), clock).set(factor)
         self._queued.set(server.queued)
         self._queued_seconds.set(server.queued_seconds)
+        self._unheld.set(float("nan") if server.unheld is None else server.unheld)
         room = {"free": server.disk_free, "total": server.disk_total, "journal": server.journal}
         for part, size in room.items():
             self._disk.labels(part).set(float("nan") if size is None else size)
@@ -321,6 +324,8 @@ class Metrics:
         self._queued = self._gauge("queued_messages", "Messages that wait for a run of their session to end.")
         told = "Seconds that the first of them has been waiting."
         self._queued_seconds = self._gauge("queued_seconds", told)
+        told = "Runs, one of each session, that no server drives: all are full, or lack a label."
+        self._unheld = self._gauge("runs_unheld", told)
         told = "Bytes: free and total of the data folder's file system, and of the journal."
         self._disk = self._gauge("disk_bytes", told, "part")
 

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -67,6 +67,8 @@ SWEEP = "retention:sweep"
 SWEEP_SECONDS = 3600.0  # a sweep that takes longer is swept beside; the claim of a dead process ends with it
 IMPORT_SECONDS = 3600.0  # far longer than any import takes
 _PAGE = 50
+STEP_ITEMS = 2000
+"""Items that are merged in one transaction, about: others want to write, too."""
 _MOST_BYTES = 1 << 20  # of one merged item: as much as one page of a reader
 _CONTENT = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs, CallStarted, CallNamed, ChoiceNoted)
 """What moves the time of a model's last word on."""
@@ -234,17 +236,36 @@ async def merge_run(journal: Journal, run: str) -> int:
             merging.take(item)
         after = items[-1].seq
         await asyncio.sleep(0)
-    merges = merging.done()
-    if not merges or not await journal.merge(run, merges):
-        return 0
-    return merging.gone
+    gone = 0
+    for merges, count in in_steps(merging.done(), merging.counts):
+        if not await journal.merge(run, merges):
+            break
+        gone += count
+        await asyncio.sleep(0)
+    return gone
+
+
+def in_steps(merges: Sequence[Merge], counts: Sequence[int]) -> Iterator[tuple[list[Merge], int]]:
+    """Merges in pieces that hold nobody up, each with how many items it takes away, of which `counts` has
+    those of each merge."""
+    step: list[Merge] = []
+    count = 0
+    for merge, taken in zip(merges, counts, strict=True):
+        step.append(merge)
+        count += taken
+        if count >= STEP_ITEMS:
+            yield step, count
+            step, count = [], 0
+    if step:
+        yield step, count
 
 
 class Merging:
     """`take` the items of a run in their order; `done` gives what becomes of them."""
 
     def __init__(self) -> None:
-        self.gone = 0
+        self.counts: list[int] = []
+        """By merges: how many items it takes away."""
         self._merges: list[Merge] = []
         self._bursts: list[tuple[Item, Streamed]] = []
         self._size = 0
@@ -279,7 +300,7 @@ class Merging:
         for group in (bursts[:cut], bursts[cut:]):
             if len(group) > 1:
                 self._merges.append(_merged(group))
-                self.gone += len(group) - 1
+                self.counts.append(len(group) - 1)
 
 
 def _merged(group: list[tuple[Item, Streamed]]) -> Merge:

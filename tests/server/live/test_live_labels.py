@@ -78,6 +78,7 @@ def test_what_needs_a_label_waits_for_a_node_that_has_it_and_says_so(tmp_path: P
                 await chat.until(WAITS.encode())
                 view = await plain.run(begun)
                 asked = len(behind.lab.requests)
+                assert b"turnbuckle_runs_unheld 2.0" in (await plain.get("/metrics")).body
                 async with (
                     node(tmp_path, "other", behind, place, 'labels = ["gpu"]'),
                     node(tmp_path, "has", behind, place, HAS) as has,

@@ -105,6 +105,11 @@ SELECT number, name, version, since, runs, most, lag, number = $2, labels FROM n
 WHERE number IN {_living("$1")} ORDER BY since, number"""
 _TIDY_QUESTIONS = f"DELETE FROM question WHERE asked < {_NOW} - {_OLD}"
 _TIDY_NODES = f"DELETE FROM node WHERE number NOT IN {_living('$1')}"
+_COUNT_UNHELD = f"""
+WITH alive AS MATERIALIZED {_living("$1")}
+SELECT count(DISTINCT CASE WHEN kind = 'run' THEN parent ELSE name END) FROM stream
+WHERE ((kind = 'run' AND status = 'running') OR (kind = 'session' AND status = 'active'))
+AND (holder = '' OR until <= {_NOW} OR node NOT IN (SELECT node FROM alive))"""
 _TIDY_PINS = f"""
 DELETE FROM stream p WHERE p.kind = '{PINNED}' AND p.updated < {_NOW} - {_OLD}
 AND NOT EXISTS(SELECT FROM stream s WHERE s.name = p.parent)
@@ -238,6 +243,10 @@ class PostgresNodes:
                 )
                 found.append([rows.stream_row(row) for row in got])
         return Unheld(*found)
+
+    async def count_unheld(self) -> int:
+        async with self._link.use() as connection:
+            return int(await connection.fetchval(_COUNT_UNHELD, self._grace))
 
     def call(self) -> None:
         self._calls = True
