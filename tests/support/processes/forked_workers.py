@@ -8,7 +8,7 @@ as always. A worker that dies fails the test it was at, and another is forked in
 
 Tests that wait (for processes, clocks, browsers) and those that only count go at the same time: half of the workers begin
 with the one kind, half with the other, and what is short comes last. The pieces get smaller towards the end, so that no
-worker is left alone with much. A file with a fixture for all of its tests stays whole.
+worker is left alone with much. Tests that share a fixture of their file stay together.
 """
 
 import atexit
@@ -128,12 +128,13 @@ class WorkQueue:
 def _files_of(items: Sequence[pytest.Item]) -> Iterable[_File]:
     for _, tests in groupby(enumerate(items), key=lambda test: test[1].path):
         together = list(tests)
-        if any(_shares(item) for _, item in together):
-            kind = min((kind_of(item) for _, item in together), key=_RANKS.index)
-            yield _File(kind, True, [place for place, _ in together], 1)
-            continue
+        alone = [(place, item) for place, item in together if not _shares(item)]
+        if sharing := [(place, item) for place, item in together if _shares(item)]:
+            # It cannot be divided, so nobody may begin with it when the others are at their end.
+            waits = any(kind_of(item) == "waits" for _, item in sharing)
+            yield _File("waits" if waits else "counts", True, [place for place, _ in sharing], 1)
         for kind in _RANKS:
-            if places := [place for place, item in together if kind_of(item) == kind]:
+            if places := [place for place, item in alone if kind_of(item) == kind]:
                 has_browser = "browser" in getattr(items[places[0]], "fixturenames", ())
                 yield _File(kind, False, places, 0 if has_browser else 2)
 
