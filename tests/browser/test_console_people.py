@@ -3,12 +3,15 @@
 import re
 
 import pytest
+from support.browser.accessibility import accessibility_problems
 from support.browser.chromium import gone, keep_picture, last_run, reaches, run_id, say, shown
 from support.processes.served_folder import until
 
 from turnbuckle.lab.script import Call, CutOff, Finish, Say
 
 pytestmark = pytest.mark.process
+
+PHONE = {"width": 390, "height": 780}
 
 ASKING = 'workspace = "work"\n[tools.approval]\nshell = "ask"\n'
 KEY = "tb-a-key-for-the-tests-0123456789"
@@ -89,6 +92,7 @@ def test_sessions_are_found_by_what_was_said_in_them(visit, serve):
     shown(sessions.get_by_role("link"), 1)
     shown(sessions.locator("mark").first)
     keep_picture(page, "search")
+    assert accessibility_problems(page) == []
     assert sessions.locator("mark").first.inner_text() == "pears"
     sessions.get_by_role("link").click()
     shown(last_run(page).get_by_text("write pears.txt with 2 lines").first)
@@ -153,6 +157,8 @@ def test_what_is_kept_of_a_call_that_never_came_whole_can_be_read(visit, serve):
     shown(kept.get_by_text("with another content; it is left as it is"))
     assert (server.work / "notes.md").read_text() == "mine"
     keep_picture(page, "a-draft")
+    page.set_viewport_size(PHONE)
+    assert accessibility_problems(page) == []
 
 
 @pytest.mark.requirement("H3")

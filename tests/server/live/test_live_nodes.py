@@ -49,9 +49,10 @@ def test_a_run_is_read_followed_and_shown_by_a_node_that_does_not_drive_it(tmp_p
             listed = (await other.get("/v1/runs")).json["data"][0]
             one.behind.gates.open(1)
             seen = await reader.rest()
-        return view["status"], listed["status"], said_in(seen), seen == await one.events(begun)
+        shown = listed["status"], listed["route"]
+        return view["status"], *shown, said_in(seen), seen == await one.events(begun)
 
-    assert played(scenario, tmp_path, speaks) == ("running", "running", "one two", True)
+    assert played(scenario, tmp_path, speaks) == ("running", "running", "lab", "one two", True)
 
 
 @pytest.mark.requirement("K2")
