@@ -54,7 +54,7 @@ class RuleService:
         if not rules:
             return "Nothing is always allowed."
         lines = [f"{one.id}  {one.text}{_bound(one)}" for one in rules]
-        return "\n".join([*lines, "", "/rules remove ID takes one away."])
+        return "\n".join([*lines, "", "/rules remove ID removes one."])
 
 
 def rule_view(rule: GivenRule) -> RuleView:

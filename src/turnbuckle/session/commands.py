@@ -42,7 +42,7 @@ HELP: dict[Command, str] = {
     "status": "what runs, what waits, and how full the model's window is",
     "cost": "tokens and money of the last run, this session and today",
     "tools": "what the agent may use, and what of it asks first",
-    "rules": "what you have always allowed; /rules remove ID takes one away",
+    "rules": "what you have always allowed; /rules remove ID removes one",
     "sessions": "list the sessions",
     "help": "this list",
 }

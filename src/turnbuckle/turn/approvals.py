@@ -69,7 +69,7 @@ def judge(
     facts = policy.tool(name)
     default = unruled(facts.kind, ask_first=policy.ask_first, versioned=policy.versioned)
     if stricter(facts.unruled, default[0]):
-        default = (facts.unruled, "it is a tool of somebody else's server, and no rule speaks of it")
+        default = (facts.unruled, "it is a tool of somebody else's server, and no rule covers it")
     judged = _judged(policy, name, arguments, facts, more, Judgement(*default))
     if not facts.widens or arguments.get(facts.widens) is not True:
         return judged

@@ -39,7 +39,7 @@ MODES = ("queue", "steer", "interrupt", "refuse")
 _ABOUT: dict[Word, tuple[str, str]] = {
     **{name: ("", about) for name, about in OF_SESSION.items()},
     "compact": ("[WORDS]", "summarise the conversation for the model; the words say what to keep"),
-    "rules": ("[remove ID]", "what you have always allowed, or take one of it away"),
+    "rules": ("[remove ID]", "what you have always allowed, or remove one of these rules"),
     "retry": ("[ROUTE]", "retry the last message, as if its answer had not been given, on a route"),
     "sessions": ("[WORDS]", "list the sessions, or those in which the words stand"),
     "session": ("NAME", "go on in another session, or begin it"),

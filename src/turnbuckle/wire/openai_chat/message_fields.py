@@ -164,7 +164,7 @@ MESSAGE = Shape(
     {
         "description": (
             "One message. The older role `function` is taken, too, behind the `function_call` it answers. "
-            "Fields that nobody knows go to a provider of this protocol as they came."
+            "Unknown fields go to a provider of this protocol as they came."
         ),
         "oneOf": [_SYSTEM_SHAPE.ref, _USER_SHAPE.ref, _ASSISTANT_SHAPE.ref, _TOOL_SHAPE.ref],
     },
