@@ -98,13 +98,14 @@ def test_every_line_of_the_page_works(tmp_path):
             of = {**names, "RUN": waiting} if "approval}" in path else names
             found[f"{method} {path}"] = _status(curl(method, path, told), tmp_path, of)
             assert f"{found[f'{method} {path}']}" in told["responses"], found
-        # The draft was finished, so it is none any more; nothing runs in the background; and curl opens no
-        # WebSocket.
+        # The draft was finished, so it is none any more; nothing runs in the background; no rule was made; and
+        # curl opens no WebSocket.
         assert {key: status for key, status in found.items() if status >= 400} == {
             "get /v1/responses": 426,
             "get /v1/runs/{run}/drafts/{draft}": 404,
             "post /v1/runs/{run}/drafts/{draft}/save": 404,
             "post /v1/processes/{process}/stop": 404,
+            "delete /v1/rules/{rule}": 404,
         }
 
 

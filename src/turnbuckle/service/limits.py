@@ -30,6 +30,7 @@ _COME_BACK = 5.0  # nobody knows when a run ends; often enough to feel prompt, s
 NO_LIMIT = 1 << 62
 PATIENCE = 2.0
 """Seconds after which a store that does not say what an owner has used is not waited for."""
+_BEGINNING = 5.0  # the same for the beginning of a run, which waits for the store anyway
 _AWAY = 1.0  # seconds until it is asked again
 _FORGET_EVERY = 1000  # checks; an owner whose bucket is full again is as good as one never seen
 _GOOD = 1.0  # seconds for which requests that were taken ahead may be used
@@ -250,7 +251,7 @@ class Slots:
             return
         self.tell_costs()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(_BEGINNING):
                 admission = await self._quotas.admit(owner, run, self._per_owner, self._money)
         except (StorageError, TimeoutError) as error:
             log.warning("runs are counted by this server alone: %s", error or "no answer")

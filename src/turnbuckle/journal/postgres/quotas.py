@@ -15,7 +15,7 @@ from turnbuckle.journal.quotas import DAY, Admission, QuotaUse, TakenRequests
 
 _SLACK = 0.5  # of a request: sums of fractions are never exact
 _UNSETTLED = "unsettled"
-_TRIES, _MOMENT = 20, 0.05
+_TRIES, _MOMENT = 60, 0.05
 """How often, and after how many seconds, it is asked again what a run that has just ended has cost."""
 _FORGOTTEN = 7  # days after which nobody asks what a run that was left has cost
 _DAY = "coalesce({}::int, floor(extract(epoch FROM clock_timestamp()) / 86400)::int)"
