@@ -107,6 +107,24 @@ async def read(place: str, runs: int, seconds: float) -> dict[str, float]:
     }
 
 
+async def bare(url: str, count: int = 200) -> float:
+    """Milliseconds that a notification alone takes from one connection to another, of a commit that waits for
+    no disk: what no word can be faster than at this moment."""
+    one, other = await asyncpg.connect(url), await asyncpg.connect(url)
+    heard: asyncio.Queue[float] = asyncio.Queue()
+    await other.add_listener("bare", lambda *_: heard.put_nowait(time.perf_counter()))
+    await one.execute("SET synchronous_commit = off")
+    took = []
+    for _ in range(count):
+        began = time.perf_counter()
+        await one.execute("SELECT pg_notify('bare', 'x')")
+        took.append((await heard.get() - began) * 1e3)
+        await asyncio.sleep(0.01)
+    for connection in (one, other):
+        await connection.close()
+    return statistics.median(took)
+
+
 async def claims(place: str, count: int = 500) -> float:
     """Claims and releases in a second, by one node, twenty at a time."""
     journal = await open_postgres(place, beside=True)
@@ -331,6 +349,7 @@ async def main(
                 f"{count:5} {got['words']:7.0f} {got['p50']:8.1f} {got['p99']:8.1f}"
                 f" {got['writer']:10.0f} {got['reader']:10.0f}"
             )
+        print(f"a bare notification: {await bare(url):.1f} ms (median)")
         print(f"claims and releases a second: {await claims(place):.0f}")
         journal = await open_postgres(place, beside=True)
         took = [await takeover(journal, place, number) for number in range(3)]

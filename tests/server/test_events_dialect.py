@@ -113,6 +113,20 @@ def test_numbers_of_a_later_epoch_are_told_as_they_are():
     assert number == str(data["seq"]) == str(run[0].seq)
 
 
+@pytest.mark.requirement("K6")
+@pytest.mark.parametrize(
+    "after, names", [(2, ["streamed"]), (3, ["reset", "streamed"])], ids=["kept", "lost"]
+)
+def test_a_client_with_events_that_are_lost_is_told_to_forget_them(after, names):
+    pieces = [(1, "a"), (2, "b"), ((1 << EPOCH_BITS) + 1, "c")]
+    told = read(
+        events(after=after).take([Item(seq, encode(burst(TextDelta(0, text)))) for seq, text in pieces])
+    )
+    assert [name for _, name, _ in told] == names
+    if after == 3:
+        assert (told[0][0], told[0][2]["after"], told[0][2]["snapshot"]["events"]) == ("2", 2, [])
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_a_dialect_has_ended_with_the_last_item_and_not_before(name):
     reader = events()

@@ -14,7 +14,7 @@ from support.processes.server_process import ServerProcess
 from support.server.live_server import eventually, gate, lab_provider, run, said_in
 from support.server.scripted_models import LAST, NOTE, OUTSIDE, is_alive, model_by_phase
 
-from turnbuckle.lab.script import Finish
+from turnbuckle.lab.script import Finish, Say
 
 pytestmark = pytest.mark.process
 
@@ -125,6 +125,57 @@ def test_a_node_that_gets_sigterm_hands_its_runs_over_and_readers_keep_their_pla
         assert [frame.raw for frame in (*seen[stage], *rest[stage])] == [frame.raw for frame in events]
         assert events[-1].json["outcome"]["kind"] == "completed"
         assert said_in(events) == LAST
+
+
+@pytest.mark.requirement("K6")
+def test_words_that_a_failed_database_lost_together_with_their_node_are_taken_back_and_never_kept(
+    tmp_path: Path,
+):
+    """What was said last is not sure. A standby that takes the place of the database may not have it, and if the node
+    that said it dies at the same time nobody has."""
+
+    def model(request):
+        if len(seen_requests) == 0:
+            seen_requests.append(request)
+            return (Say("Sure. "), gate(1), Say("Not sure. "), gate(2), Finish())
+        return (Say("Said anew."), Finish())
+
+    seen_requests: list[object] = []
+
+    async def main():
+        async with processes(tmp_path, model) as (dies, stays):
+            begun = await dies.begin("go", session="s")
+            path = f"/v1/runs/{begun}/events"
+            async with stays.listen(path) as reader:
+                await reader.until(b"Sure. ")
+                dies.behind.gates.open(1)
+                await reader.until(b"Not sure. ")
+                dies.signal(signal.SIGSTOP)
+                last = int(reader.frames[-1].id)
+                lose(dies.place, begun, last)
+                await dies.kill()
+                told = await reader.rest()
+            back = await stays.events(begun, last)
+            return told, back, last, await stays.events(begun), (await stays.run(begun))["output"]
+
+    told, back, last, whole, output = run(main())
+    assert told[-1].event == "interrupted"
+    assert (told[-1].json["after"], told[-1].json["resumable"]) == (last, True)
+    assert back[0].event == "reset"
+    left = back[0].json["after"]
+    assert left < last
+    kept = [frame.raw for frame in told if frame.id and int(frame.id) <= left]
+    assert [*kept, *(frame.raw for frame in back[1:])] == [frame.raw for frame in whole]
+    assert "Not sure" not in said_in(whole)
+    assert output.startswith("Sure. ")
+    assert output.endswith("Said anew.")
+
+
+def lose(place: str, run: str, seq: int) -> None:
+    """What is not sure may be missing after a failover."""
+    schema = place.rpartition("schema=")[2]
+    stream = f"(SELECT id FROM {schema}.stream WHERE name = '{run}')"
+    shared_server().sql(f"DELETE FROM {schema}.item WHERE stream = {stream} AND seq >= {seq}")
 
 
 @pytest.mark.requirement("K5")

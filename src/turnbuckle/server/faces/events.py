@@ -11,7 +11,8 @@ in place of the fact. The console is drawn from that.
 
 Events of a run that ended long ago may have been merged since a client saw some of them. One that comes back
 from the middle of those gets a `reset` first: it is to forget what it had behind the event `after`, and to
-take the snapshot.
+take the snapshot. So does one that has events which a failed database lost together with the server that
+drove the run; then there is nothing in the snapshot.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from turnbuckle.journal.port import Item
+from turnbuckle.journal.port import EPOCH_BITS, Item
 from turnbuckle.narrate.fold import Narration
 from turnbuckle.narrate.told import ForClients, RunBegun, Text, UserSaid
 from turnbuckle.narrate.waiting import WaitingFold, WaitingOn
@@ -54,6 +55,7 @@ class EventsRenderer:
         self._run = run
         self._after = after
         self._comes_back = after > 0
+        self._last = 0
         self._narration = Narration(run, arguments=True) if told else None
         self._waiting = WaitingFold() if self._narration is None else self._narration.waiting
         self._joined = joined
@@ -76,10 +78,13 @@ class EventsRenderer:
                 self._waiting.take(fact)
             if tag == b"run_ended":
                 self.ended = True
+            before, self._last = self._last, item.seq
             if item.seq > self._after and tag != b"waited":
                 if self._comes_back:
                     self._comes_back = False
-                    if tag == b"streamed" and (reset := _reset(item, self._after)):
+                    if 0 < before < self._after and before >> EPOCH_BITS < item.seq >> EPOCH_BITS:
+                        out.append(_reset_to(before, fact.at))
+                    elif tag == b"streamed" and (reset := _reset(item, self._after)):
                         self._after = item.seq
                         out.append(reset)
                         continue
@@ -193,6 +198,13 @@ def _reset(item: Item, after: int) -> bytes:
         "snapshot": msgspec.Raw(item.data),
     }
     return b"id: %d\nevent: reset\ndata: %b\n\n" % (item.seq, _json(event))
+
+
+def _reset_to(seq: int, at: float) -> bytes:
+    """A client that comes back has events that a failed store lost: it is to forget all behind the last that
+    is left."""
+    event = {"type": "reset", "seq": seq, "at": at, "after": seq, "snapshot": Streamed(at, 0, ())}
+    return b"id: %d\nevent: reset\ndata: %b\n\n" % (seq, _json(event))
 
 
 def _cut_down(fact: Fact) -> dict[str, Any]:

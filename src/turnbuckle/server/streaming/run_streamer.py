@@ -20,7 +20,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal, Protocol
 
-from turnbuckle.journal.port import Closed, Gone, Item, JournalError, StorageError, StorageFailed, Trouble
+from turnbuckle.journal.port import (
+    EPOCH_BITS,
+    Closed,
+    Gone,
+    Item,
+    JournalError,
+    StorageError,
+    StorageFailed,
+    Trouble,
+)
 from turnbuckle.journal.port import Reader as Journal
 from turnbuckle.server.http.client_connection import ClientConnection, ClientGone, Interrupted, Presence
 from turnbuckle.server.http.exchange import Dialect, Problem, Streaming
@@ -234,18 +243,22 @@ class RunStreamer:
     async def _let_go(self, tail: "_RunReader", why: Exception) -> End:
         """What has come to its end in the meantime is still told: only a run that goes on can be
         interrupted."""
-        if not isinstance(why, Interrupted):
+        if not isinstance(why, Interrupted) or isinstance(why, WordsLost):
             log.error("run %s cannot be read on: %s", tail.run, why)
             return "interrupted"
         try:
             await tail.catch_up()
-        except JournalError as error:
+        except (JournalError, WordsLost) as error:
             log.error("run %s cannot be read on: %s", tail.run, error)
         return "ended" if tail.fold.ended else "interrupted"
 
     def _leave(self, run: RunId, policy: str, *, ended: bool) -> None:
         # Once the server lets go of everybody, a client that leaves is no reason to stop its run.
         self._disconnect.leave(run, policy, ended=ended or self._heartbeat.over)
+
+
+class WordsLost(Interrupted):
+    """A client was told what is not stored any more. It is to come back, and be told what is."""
 
 
 class _RunReader:
@@ -279,9 +292,19 @@ class _RunReader:
         while not self.fold.ended and await self._page():
             pass
 
+    def _is_elsewhere(self, items: Sequence[Item]) -> bool:
+        """Whether these are by another process than all that this reader has."""
+        return self._after > 0 and items[0].seq >> EPOCH_BITS != self._after >> EPOCH_BITS
+
+    async def _is_kept(self) -> bool:
+        """Whether the last of what this reader has is still there. A store that is not of this machine may
+        lose the last words, together with the process that said them."""
+        kept = await self._journal.read(self.run, self._after - 1, 1)
+        return bool(kept) and kept[0].seq == self._after
+
     def _take(self, items: Sequence[Item]) -> bool:
         """What was just stored, behind all that this reader has. Whoever stored it waits meanwhile."""
-        if len(items) > FIRST or sum([len(item.data) for item in items]) > FILL:
+        if self._is_elsewhere(items) or len(items) > FIRST or sum([len(item.data) for item in items]) > FILL:
             return False
         frames = self.fold.take(items)
         self._after = items[-1].seq
@@ -307,6 +330,8 @@ class _RunReader:
     async def _page(self) -> bool:
         limit = self._limit
         items = self._fitting(await self._journal.read(self.run, self._after, limit))
+        if items and self._is_elsewhere(items) and not await self._is_kept():
+            raise WordsLost(f"the last of what was told of the run {self.run} is lost")
         if not items:
             self._more = False
             return False
