@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from requirements import DUE, REQUIREMENTS
@@ -21,6 +22,7 @@ def named_ids(tree: ast.AST) -> Iterator[str]:
                     yield from (ast.literal_eval(argument) for argument in decorator.args)
 
 
+@cache
 def ids_by_file() -> dict[str, set[str]]:
     files = sorted(TESTS.rglob("test_*.py"))
     return {

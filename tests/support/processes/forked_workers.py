@@ -15,6 +15,7 @@ import atexit
 import mmap
 import os
 import sys
+import threading
 import traceback
 import warnings
 from collections import deque
@@ -71,6 +72,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     count = _cores() + WAITING if wanted == "auto" else int(wanted)
     if not count or session.config.option.collectonly or session.testsfailed or not session.items:
         return None  # as pytest does it
+    threads = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+    if threads:
+        raise pytest.UsageError(f"importing the tests has started {threads}, which no worker would have")
     crew = _Crew(session, min(count, len(session.items)))
     try:
         crew.run()
