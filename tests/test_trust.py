@@ -18,6 +18,8 @@ from turnbuckle.trust import HARMLESS, TrustStore, is_trusted, risks_in
 ROUTE = '[[routes]]\nmodel = "m"\n'
 NEAR = f'{ROUTE}protocol = "openai_chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
 RISKY = [
+    ('[objects]\nstore = "s3://theirs"', "objects.store"),
+    ('[node]\nneeds = ["disk-a"]', "node.needs"),
     ('[tools]\nmodules = ["my_tools.py"]', "tools.modules"),
     ('[tools]\nmodules = ["os"]', "tools.modules"),
     ("[tools]\nprivate_addresses = true", "tools.private_addresses"),
@@ -57,6 +59,7 @@ RISKY = [
     ('[server]\norigins = ["https://evil.example"]', "server.origins"),
 ]
 SAFE = [
+    "workspace_per_session = true",
     "",
     NEAR,
     f'{NEAR}api_key = "any"',

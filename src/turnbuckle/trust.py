@@ -158,6 +158,10 @@ def _does(where: Where, settings: Settings, home: Path) -> str:
             return "lets whoever knows these keys use the server" if settings.server.api_keys else ""
         case "server.origins":
             return "lets web pages use the server" if settings.server.origins else ""
+        case "workspace_per_session":
+            return ""
+        case "objects.store" | "objects.endpoint":
+            return "sends what is large of what is said and done there" if settings.objects.store else ""
         case "tools.modules":
             return "runs this code, as you" if settings.tools.modules else ""
         case "tools.approval":

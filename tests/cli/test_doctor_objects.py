@@ -21,6 +21,7 @@ def settings_of(address: S3Address) -> ObjectSettings:
         region=address.region,
         access_key="env:ID",
         secret_key="env:SECRET",
+        timeout=90,
     )
 
 

@@ -42,7 +42,7 @@ def looks(request: LabRequest):
 def in_bucket(address: S3Address, endpoint: str = "") -> str:
     return (
         f'[objects]\nstore = "s3://{address.bucket}"\nendpoint = "{endpoint or address.endpoint}"\n'
-        f'region = "us-east-1"\naccess_key = "{address.access_key}"\nsecret_key = "{address.secret_key}"\nover = 4096'
+        f'region = "us-east-1"\naccess_key = "{address.access_key}"\nsecret_key = "{address.secret_key}"\nover = 4096\ntimeout = 90'
     )
 
 
@@ -107,7 +107,7 @@ def test_while_the_store_is_away_everything_goes_on_and_is_kept_in_the_journal(t
 @pytest.mark.requirement("K8", "K9")
 def test_a_journal_that_is_moved_takes_its_values_along_and_a_sweep_leaves_what_is_used(tmp_path: Path):
     (tmp_path / "objects").mkdir()
-    more = f'[objects]\nstore = "{tmp_path / "objects"}"\nover = 4096'
+    more = f'[objects]\nstore = "{tmp_path / "objects"}"\nover = 4096\ntimeout = 90'
     place = shared_server().url(f"moved_{tmp_path.name[-20:]}".replace("-", "_"))
 
     async def main():
