@@ -1,13 +1,14 @@
 """Where the CPU time of a beginning and of a lone chunk goes, part by part, beside an ASGI proxy without
 logic.
 
-    python benchmarks/profile.py [--rounds 3]
+    python benchmarks/profile.py [--rounds 3] [--litellm]
 
 A lone chunk: 20 streams, one chunk each 20 ms, so that every read brings one frame. A beginning: a turn of 5
 chunks that come at once, 20 such turns at a time; it holds the end of the turn, too. The provider, the load
 and each server have a process of their own, and the servers take turns. Totals are of servers that nobody
 watches; the shares of parts are of one with a clock at its seams (`serving/parts.py`). What the beginnings
-of the paced streams cost is taken off before their chunks are counted.
+of the paced streams cost is taken off before their chunks are counted. With `--litellm` its proxy takes part,
+if `make bench-server` has installed it.
 """
 
 import argparse
@@ -32,6 +33,7 @@ PACED, STREAMS = Script(150, 20), 20
 WATCHED = "watched"
 PATIENCE = 10.0
 TOTALS = "proxy", "turnbuckle"
+PEER = "litellm"
 PARTS = *SEAMS, LOOP, "other threads"
 Numbers = dict[str, float]
 
@@ -90,8 +92,12 @@ def one_round(server: Server, folder: Path) -> tuple[Numbers, Numbers]:
 
 def show(begun: Numbers, chunk: Numbers) -> None:
     print(f"{'':<16}{'a lone chunk':>24}{'a beginning':>24}")
-    for name in TOTALS:
-        print(f"{name:<16}{chunk[name]:>21,.0f} µs{begun[name]:>21,.0f} µs")
+    for name in (*TOTALS, PEER):
+        if name in begun:
+            print(f"{name:<16}{chunk[name]:>21,.0f} µs{begun[name]:>21,.0f} µs")
+    if PEER in begun:
+        shares = [values["turnbuckle"] / values[PEER] for values in (chunk, begun)]
+        print(f"{f'x {PEER}':<16}{shares[0]:>24.3f}{shares[1]:>24.3f}")
     ratios = [values["turnbuckle"] / values["proxy"] for values in (chunk, begun)]
     print(f"{'x the proxy':<16}{ratios[0]:>24.2f}{ratios[1]:>24.2f}\n")
     wholes = [sum(values[part] for part in PARTS) for values in (chunk, begun)]
@@ -113,14 +119,17 @@ def medians(rounds: list[Numbers]) -> Numbers:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
-    rounds: int = parser.parse_args().rounds
+    parser.add_argument("--litellm", action="store_true", help="with its proxy beside ours")
+    asked = parser.parse_args()
+    rounds: int = asked.rounds
+    others = [WATCHED, PEER] if asked.litellm else [WATCHED]
     RECIPES[WATCHED] = Recipe(RECIPES["turnbuckle"].python, watched)
     taken: dict[str, tuple[list[Numbers], list[Numbers]]] = defaultdict(lambda: ([], []))
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as name:
         folder, running = Path(name), list[Server]()
         provider = Provider()
         try:
-            for each in (*TOTALS, WATCHED):
+            for each in (*TOTALS, *others):
                 running.append(Server(each, folder / each, provider.port))
                 measured(running[-1], folder, TURN, 2)  # what comes only once
             for _ in range(rounds):
