@@ -308,11 +308,15 @@ def _described(kinds: list[Any]) -> tuple[tuple[dict[str, Any], ...], dict[str, 
 
 
 def _require_all(components: dict[str, Any], kinds: Iterable[Any]) -> None:
-    """A field is always written, unless its type leaves out what is as usual."""
-    sparing = {kind.__name__ for kind in _structs(kinds) if kind.__struct_config__.omit_defaults}
+    """A field is always written, unless its type leaves out what is as usual, or it may be unset."""
+    structs = {kind.__name__: kind for kind in _structs(kinds)}
     for name, schema in components.items():
-        if "properties" in schema and name not in sparing:
-            schema["required"] = list(schema["properties"])
+        kind = structs.get(name)
+        if "properties" not in schema or (kind is not None and kind.__struct_config__.omit_defaults):
+            continue
+        fields = () if kind is None else msgspec.structs.fields(kind)
+        unset = {field.encode_name for field in fields if field.default is msgspec.UNSET}
+        schema["required"] = [field for field in schema["properties"] if field not in unset]
 
 
 def _structs(kinds: Iterable[Any]) -> set[Any]:
