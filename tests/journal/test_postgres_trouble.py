@@ -331,16 +331,26 @@ def test_a_stream_with_much_that_is_not_sure_is_made_sure():
     assert (kept.is_full("run"), kept.behind("run", 0)) == (False, [])
 
 
-@pytest.mark.requirement("K1")
-def test_a_pooler_is_refused_with_words():
-    def other_numbers(data):
-        """A pooler calls the server's processes by numbers of its own."""
-        at = data.find(b"K\0\0\0\x0c")
-        return data if at < 0 else data[: at + 5] + b"\0\0\0\x01" + data[at + 9 :]
+def other_numbers(data):
+    """A pooler calls the server's processes by numbers of its own."""
+    at = data.find(b"K\0\0\0\x0c")
+    return data if at < 0 else data[: at + 5] + b"\0\0\0\x01" + data[at + 9 :]
 
+
+def no_settings(data):
+    """And pgbouncer takes only few settings of a session, unless it is told to ignore the others."""
+    if not data.startswith(b"R"):
+        return data
+    words = b"SFATAL\0C08P01\0Munsupported startup parameter: search_path\0\0"
+    return b"E" + (len(words) + 4).to_bytes(4, "big") + words
+
+
+@pytest.mark.requirement("K1")
+@pytest.mark.parametrize("pooler", [other_numbers, no_settings])
+def test_a_pooler_is_refused_with_words(pooler):
     async def main():
         server = shared_server()
-        async with NetworkProxy(socket_in(server.folder), changed=other_numbers) as line:
+        async with NetworkProxy(socket_in(server.folder), changed=pooler) as line:
             with pytest.raises(StorageFailed, match=r"pooler.*name the database server itself"):
                 await open_postgres(address_by(line, new_schema()))
             return True
