@@ -50,6 +50,9 @@ from turnbuckle.vocab.reply import (
     ReplyText,
 )
 
+_MEDIA = ("images", "audio")
+"""Fields of a message that hold what it shows, and not what is said of it."""
+
 
 class _OpenBlock:
     __slots__ = ("call_id", "closed", "data", "kind", "name", "pieces", "state")
@@ -75,7 +78,7 @@ class Accumulator:
         self._finish: FinishNoted | None = None
         self._usage: Usage | None = None
         self._skipped = 0
-        self._others = False
+        self._others = self._media = False
         self._last: LastWord | None = None
 
     def add(self, event: Event) -> None:
@@ -134,7 +137,9 @@ class Accumulator:
             case Ended() | Cut():
                 self._last = event
                 self._pieces = {}  # so that a delta behind it takes the slow way and is refused
-            case Alive() | FieldsNoted() | StageNoted():
+            case FieldsNoted(where, data):
+                self._media = self._media or (where == "message" and any(map(data.get, _MEDIA)))
+            case Alive() | StageNoted():
                 pass
 
     def snapshot(self) -> Reply:
@@ -150,6 +155,7 @@ class Accumulator:
             usage=self._usage,
             skipped=self._skipped,
             others=self._others,
+            media=self._media,
             last=self._last,
         )
 

@@ -12,6 +12,22 @@ from turnbuckle.vocab.arguments import Judged, judge
 from turnbuckle.vocab.events import Cut
 from turnbuckle.vocab.reply import Reply, ReplyCall, ReplyOpaque, ReplyReasoning
 
+_OF_TOOLS = (
+    "_call",
+    "_output",
+    "_tool_use",
+    "_result",
+    "_list_tools",
+    "_request",
+    "thinking",
+    "reasoning",
+    "reference",
+    "compaction",
+)
+"""How types of blocks end that are no answer to anybody."""
+_CODE = {"executableCode", "codeExecutionResult", "toolCall", "toolResponse"}
+"""Fields of blocks without a type that are none either."""
+
 VerdictKind = Literal[
     "complete",
     "cut_by_length",  # the output cap or the context window
@@ -112,10 +128,26 @@ def _judge_text(reply: Reply, evidence: list[str]) -> Verdict:
     if reply.finish == "calls":
         evidence.append("calls were announced and none arrived")
         return Verdict("malformed", tuple(evidence))
-    if not reply.text.strip():
+    if not reply.text.strip() and _shows_something(reply):
+        evidence.append("no text, but something that is shown")
+    elif not reply.text.strip():
         evidence.append("reasoning only" if _reasoned(reply) else "nothing arrived")
         return Verdict("empty", tuple(evidence))
     return Verdict("complete", tuple(evidence))
+
+
+def _shows_something(reply: Reply) -> bool:
+    """A picture alone is an answer. That a provider used a tool of its own, and said nothing, is none."""
+    return reply.media or any(
+        _is_shown(block.data) for block in reply.blocks if isinstance(block, ReplyOpaque)
+    )
+
+
+def _is_shown(data: dict[str, Any]) -> bool:
+    kind = data.get("type")
+    if kind == "image_generation_call":
+        return bool(data.get("result"))
+    return not (str(kind).endswith(_OF_TOOLS) if kind is not None else _CODE & data.keys())
 
 
 def _what_arrived(reply: Reply) -> list[str]:

@@ -55,6 +55,8 @@ class Reply(Struct, frozen=True):
     skipped: int = 0
     others: bool = False
     """Something of other answers to the same request has come."""
+    media: bool = False
+    """Pictures or sound stand beside its words."""
     last: LastWord | None = None
 
     @property

@@ -355,3 +355,59 @@ def test_what_another_protocol_has_no_place_for_is_named(
         assert "Hi." in json.dumps(reply.json)
 
     run_scenario(scenario, tmp_path, model, protocol=protocol)
+
+
+WAV = {"id": "a", "data": "UklG", "transcript": "Hello.", "expires_at": 1}
+DRAWN = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "aGk="}
+
+
+def no_streamed_sound(request: LabRequest) -> Iterable[ScriptItem]:
+    if request.body["stream"]:
+        words = "'audio.format' does not support 'wav' when stream=true. Supported values are: 'pcm16'."
+        return (Status(400, body=json.dumps({"error": {"message": words, "param": "audio.format"}})),)
+    return whole(None, audio=WAV)
+
+
+def drawn(_: LabRequest) -> Iterable[ScriptItem]:
+    body = {"id": "r", "object": "response", "model": "m", "status": "completed", "output": [DRAWN]}
+    return (Status(200, body=json.dumps(body)),)
+
+
+def painted(_: LabRequest) -> Iterable[ScriptItem]:
+    parts = [{"inlineData": {"mimeType": "image/png", "data": "aGk="}}]
+    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}
+    return (Frame({"candidates": [candidate], "modelVersion": "m", "responseId": "r"}),)
+
+
+@pytest.mark.requirement("I8")
+@pytest.mark.parametrize(
+    "protocol, model, asked",
+    [
+        ("openai_chat", no_streamed_sound, 2),
+        ("openai_chat", lambda _: whole("", images=[PICTURE]), 1),
+        ("openai_chat", lambda _: whole([PICTURE]), 1),
+        ("openai_responses", drawn, 1),
+        ("gemini", painted, 1),
+    ],
+    ids=["sound", "pictures beside the text", "a picture as a part", "a picture that was drawn", "gemini"],
+)
+def test_an_answer_of_nothing_but_a_picture_or_sound_is_an_answer(
+    tmp_path: Path, protocol: str, model: Any, asked: int
+) -> None:
+    async def scenario(server: LiveServer) -> None:
+        face = "responses" if protocol == "openai_responses" else "chat/completions"
+        body = asking("responses", "Draw.") if face == "responses" else ASKED
+        reply = await server.post(f"/v1/{face}", body)
+        assert reply.status == 200, reply.json
+        assert reply.json["turnbuckle"]["outcome"] == "completed"
+        assert len(server.lab.requests) == asked
+        if protocol == "openai_responses":
+            assert reply.json["output"] == [DRAWN]
+        elif protocol == "gemini":
+            assert reply.json["turnbuckle"]["left_out"] == ["inlineData"]
+        else:
+            message = reply.json["choices"][0]["message"]
+            assert message.get("audio", WAV) == WAV
+            assert {"audio", "images"} & {*message} or message["content"] == [PICTURE]
+
+    run_scenario(scenario, tmp_path, model, protocol=protocol)
