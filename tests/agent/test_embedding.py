@@ -413,11 +413,11 @@ def test_a_model_is_a_route_of_the_file_a_preset_with_a_name_or_the_rehearsal(tm
 
 def test_any_compatible_server_is_a_model_by_its_address():
     made = Agent(
-        "big", base_url="http://localhost:9/v1", api_key="env:K", config=None, environment={"K": "secret"}
+        "big", base_url="http://localhost:9/v1", api_key="env:K", config=None, environment={"K": "sk-hidden"}
     )
     (route,) = made._loaded.settings.routes
     assert (route.model, route.protocol, route.base_url) == ("big", "openai_chat", "http://localhost:9/v1")
-    assert "secret" not in repr(made._loaded.explain())
+    assert "sk-hidden" not in repr(made._loaded.explain())
 
 
 @pytest.mark.parametrize(
