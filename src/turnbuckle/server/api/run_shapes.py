@@ -191,8 +191,8 @@ _INTERRUPTED: dict[str, Any] = thing(
 _RESET: dict[str, Any] = thing(
     "type seq at after snapshot",
     (
-        "Events behind `after` were merged, or lost by a failed database, since this client saw some of "
-        "them: forget those, and take the snapshot."
+        "Events after `after` were merged, or lost by a failed database, since this client saw some of "
+        "them: discard those, and use the snapshot."
     ),
     type=kind_of("reset"),
     seq={"type": "integer", "minimum": 1},
