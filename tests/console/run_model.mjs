@@ -159,6 +159,15 @@ test("a text that was cut and goes on is one text, also when the model thinks in
   assert.deepEqual(kinds(fold).filter((kind) => kind === "reasoning").length, 2);
 });
 
+test("a reset takes back words that are lost, though it stands in front of them", () => {
+  const fold = new RunModel();
+  const heard = (seq, text) => fold.take({ type: "streamed", seq, at: 1, told: [{ type: "text", text }] });
+  heard(2, "kept ");
+  heard(5, "lost");
+  fold.take({ type: "reset", seq: 2, at: 1, after: 2 });
+  assert.ok(fold.stale);
+});
+
 test("a stall is a span of its own, from the last word to the end of patience", () => {
   const fold = folded(stream("stall_in_text").events);
   const [stall] = fold.spans.filter((span) => span.kind === "stall");

@@ -117,10 +117,13 @@ def test_numbers_of_a_later_epoch_are_told_as_they_are():
 @pytest.mark.parametrize(
     "after, names", [(2, ["streamed"]), (3, ["reset", "streamed"])], ids=["kept", "lost"]
 )
-def test_a_client_with_events_that_are_lost_is_told_to_forget_them(after, names):
+@pytest.mark.parametrize("form", [{}, {"told": True}, {"told": True, "joined": True}])
+def test_a_client_with_events_that_are_lost_is_told_to_forget_them(after, names, form):
     pieces = [(1, "a"), (2, "b"), ((1 << EPOCH_BITS) + 1, "c")]
     told = read(
-        events(after=after).take([Item(seq, encode(burst(TextDelta(0, text)))) for seq, text in pieces])
+        events(after=after, **form).take(
+            [Item(seq, encode(burst(TextDelta(0, text)))) for seq, text in pieces]
+        )
     )
     assert [name for _, name, _ in told] == names
     if after == 3:

@@ -2,8 +2,8 @@
 //
 // Pure: no page, no clock, no request. `take` an event; it costs the same however long the run is: pieces are appended
 // to lists and never joined here. What changed since the last look is in `drain()`. Events that were taken before are
-// ignored, so a reader may come back at any point. A `reset` says that events were merged since: then `stale` is set,
-// and the run is to be read again from its first event.
+// ignored, so a reader may come back at any point. A `reset` says that events were merged or lost since: then `stale`
+// is set, and the run is to be read again from its first event.
 //
 // What a run means is decided by the server alone: where a paragraph begins, which card a call belongs to, what is
 // waited for. `segments` is what a reader sees, from the top down: texts, thoughts, calls, notices, what the user said
@@ -126,7 +126,7 @@ export class RunModel {
       return true;
     }
     if (event.type === "reset") {
-      this.stale = event.seq > this.last;
+      this.stale = event.seq > this.last || event.after < this.last;
       return false;
     }
     if (!(event.seq > this.last)) return false;

@@ -80,15 +80,11 @@ class EventsRenderer:
                 self.ended = True
             before, self._last = self._last, item.seq
             if item.seq > self._after and tag != b"waited":
-                if self._comes_back:
-                    self._comes_back = False
-                    if 0 < before < self._after and before >> EPOCH_BITS < item.seq >> EPOCH_BITS:
-                        out.append(_reset_to(before, fact.at))
-                    elif tag == b"streamed" and (reset := _reset(item, self._after)):
-                        self._after = item.seq
-                        out.append(reset)
-                        continue
+                reset, is_told = self._coming_back(before, item, fact)
                 self._after = item.seq
+                out.append(reset)
+                if is_told:
+                    continue
                 data = told if told is not None else _for_clients(tag, fact, data)
                 out.append(b'id: %d\nevent: %b\ndata: {"seq":%d,%b\n\n' % (item.seq, tag, item.seq, data[1:]))
         return b"".join(out)
@@ -100,15 +96,14 @@ class EventsRenderer:
             text = narration.going_on(fact)
             values = [] if text else _shown(narration, fact)
             self.ended = self.ended or isinstance(fact, RunEnded)
+            before, self._last = self._last, item.seq
             if item.seq <= self._after or isinstance(fact, Waited):
                 continue
-            if self._comes_back:
-                self._comes_back = False
-                if isinstance(fact, Streamed) and (reset := _reset(item, self._after)):
-                    self._after = item.seq
-                    out.append(reset)
-                    continue
+            reset, is_told = self._coming_back(before, item, fact)
             self._after = item.seq
+            out.append(reset)
+            if is_told:
+                continue
             if isinstance(fact, Streamed) and fact.merged:
                 sent = None
             elif text:
@@ -121,6 +116,17 @@ class EventsRenderer:
             out.append(sent)
         out.append(joiner.flush())
         return b"".join(out)
+
+    def _coming_back(self, before: int, item: Item, fact: Fact) -> tuple[bytes, bool]:
+        """What a client that comes back must forget, told once, in front of the first item that is new to it;
+        and whether that tells the item, too. `before` is the item in front of it."""
+        if not self._comes_back:
+            return b"", False
+        self._comes_back = False
+        if 0 < before < self._after and before >> EPOCH_BITS < item.seq >> EPOCH_BITS:
+            return _reset_to(before, fact.at), False
+        reset = _reset(item, self._after) if isinstance(fact, Streamed) else b""
+        return reset, bool(reset)
 
     def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
         if self.ended:
