@@ -3,7 +3,7 @@
 import pytest
 
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import Damaged, TooLarge
+from turnbuckle.journal.port import Damaged, StorageFailed, TooLarge
 from turnbuckle.runtime.runs import fold_run
 from turnbuckle.runtime.session_messages import IncomingMessage
 from turnbuckle.testing.clock import VirtualClock
@@ -20,8 +20,12 @@ class Narrow(MemoryJournal):
     """Takes smaller items than others do, and has lost a stream to damage."""
 
     damaged = ""
+    fails = ""
 
     async def append(self, stream, items, **more):
+        if stream == self.fails:
+            self.fails = ""
+            raise StorageFailed("the connection is gone")
         largest = max(map(len, items), default=0)
         if largest > (MOST if stream == SESSION else MOST_OF_A_RUN):
             raise TooLarge(largest)
@@ -91,6 +95,18 @@ def test_so_is_one_that_waits_in_the_queue():
     first, second, third = staged(story)
     assert (first.kind, second.kind, third.kind) == ("completed", "failed", "completed")
     assert "too large to be stored" in second.why
+
+
+@pytest.mark.requirement("G1", "K2")
+def test_the_run_of_a_message_that_is_taken_back_is_known_also_if_the_store_fails_for_a_moment():
+    async def story(world):
+        await say(world, "short", "r1")
+        await say(world, "short", "r2", "queue")
+        world.journal.fails = "r2"
+        taken = await world.in_worker(lambda worker: worker.withdraw(RunId("r2"), "taken back"))
+        return taken, (await fold_run(world.journal, RunId("r2"))).outcome.kind
+
+    assert staged(story) == (True, "cancelled")
 
 
 @pytest.mark.requirement("E9")

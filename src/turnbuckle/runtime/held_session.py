@@ -21,7 +21,7 @@ from turnbuckle.journal.port import (
 )
 from turnbuckle.runtime.lease import hold
 from turnbuckle.runtime.running import Running
-from turnbuckle.runtime.runs import Runs
+from turnbuckle.runtime.runs import NewRun, Runs
 from turnbuckle.runtime.session_messages import SessionRules, WorkerClosed
 from turnbuckle.runtime.transcript import UNDONE
 from turnbuckle.session import state as states
@@ -136,6 +136,16 @@ class HeldSession:
             if self.closing is not None:
                 raise WorkerClosed
             yield
+
+    async def _write_declined(self, new: NewRun, why: str, by: str, *, failed: bool) -> None:
+        """Store that a run will not begin. A connection may break behind a commit, and is there again soon:
+        without a second try the session would say so, and nobody would know the run."""
+        assert new.run is not None
+        try:
+            await self._runs.decline(new, self.session, why, by, failed=failed)
+        except StorageError:
+            if not await self._journal.head(new.run):
+                await self._runs.decline(new, self.session, why, by, failed=failed)
 
     async def _append(self, facts: list[SessionFact]) -> None:
         if not facts:

@@ -255,7 +255,7 @@ class SessionWorker(HeldSession):
         origin = replace(message.origin, created=message.at, message=message.id)
         new = NewRun(message.messages, None, (), self.user, message.options, origin, message.run)
         try:
-            await self._runs.decline(new, self.session, why, by, failed=failed)
+            await self._write_declined(new, why, by, failed=failed)
         except Exception as error:  # the next worker, which opens in a moment, finds that it is missing
             log.warning("that the run %s will not begin cannot be stored yet: %s", message.run, error)
             self._fail()
