@@ -185,3 +185,56 @@ def test_a_run_that_is_taken_up_long_after_it_began_is_counted_by_its_end(tmp_pa
     assert left == 0
     assert ended == later
     assert (ended["main"].calls, ended["main"].recovered) == (3, 2)  # the call of the process that died, too
+
+
+@pytest.mark.requirement("H11")
+def test_what_another_node_counted_and_deleted_since_stays_counted(tmp_path: Path):
+    async def scenario(harness: RunHarness) -> Any:
+        ours, other = _service(harness), _service(harness)
+        await ours.catch_up()
+        await harness.run()
+        first = await harness.run()
+        await harness.clock.sleep(SETTLED + 1)
+        await other.catch_up()
+        assert await harness.journal.drop(first.turn.run)
+        await harness.run()
+        await harness.clock.sleep(SETTLED + 1)
+        await ours.catch_up()
+        stored = await harness.journal.streams(StreamQuery(kind=KIND))
+        looks = [await one.look() for one in (ours, other, _service(harness))]
+        return len(stored), [one.route("main").breaks for one in looks], looks[0].route("main").calls
+
+    stored, breaks, calls = run_scenario(tmp_path, STALLS, scenario)
+    assert (stored, calls) == (1, 6)
+    assert breaks == [3, 3, 3]
+
+
+@pytest.mark.requirement("H11")
+def test_two_nodes_that_store_at_once_leave_the_sum_that_goes_further(tmp_path: Path):
+    async def scenario(harness: RunHarness) -> Any:
+        await harness.run()
+        await harness.clock.sleep(SETTLED + 1)
+        late, other = _service(harness), _service(harness)
+        await late.look()
+        await harness.run()
+        await harness.clock.sleep(SETTLED + 1)
+        await other.catch_up()
+        assert not await late.save()  # it had counted less
+        return (await late.look()).route("main").calls, await late.save()
+
+    assert run_scenario(tmp_path, STALLS, scenario) == (4, True)
+
+
+@pytest.mark.requirement("H11")
+def test_more_new_runs_than_one_look_takes_do_not_hold_up_a_sweep(tmp_path: Path):
+    async def scenario(harness: RunHarness) -> Any:
+        first = await harness.run()
+        await harness.clock.sleep(SETTLED + 1)
+        items = [item.data for item in await harness.journal.read(first.turn.run)]
+        for number in range(LOOKED_AT):
+            await _copied(harness, f"copy {number:04}", items)
+        service = _service(harness)
+        await service.catch_up()
+        return len(await harness.journal.streams(StreamQuery(kind=KIND))), (await service.look()).complete
+
+    assert run_scenario(tmp_path, STALLS, scenario) == (1, False)

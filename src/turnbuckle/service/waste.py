@@ -3,9 +3,9 @@
 Theory of operation. The end of a run says which routes it asked and what broke there. `look` reads, of each
 run, that one item, once: runs are taken in the order in which they began, behind a cursor. Those that have no
 end yet are remembered and looked at again. Sums, cursor and open runs are one value, which is stored now and
-then (`save`) under the kind `waste`. Whoever comes later, after a crash too, begins with the newest one that
-is stored and counts what it does not hold. So nothing is counted twice or left out, and what was counted
-stays when runs are deleted.
+then (`save`) under the kind `waste`. Whoever comes later, after a crash too, begins with the one that is
+stored and counts what it does not hold; so does a node that finds one of another. So nothing is counted twice
+or left out, and what was counted stays when runs are deleted.
 
 The newest runs may become visible in another order than that of their beginnings, with several nodes. So the
 cursor stays a little behind, and what is in front of it is added up again at each look, together with what
@@ -45,6 +45,7 @@ SETTLED = 120.0
 SAVED_EVERY = 500
 _PAGE = 100
 _LEASE = 30.0
+_START = (0.0, "")
 
 
 class WasteLine(Struct, frozen=True):
@@ -158,7 +159,9 @@ class WasteService:
         self._runs = runs
         self._spending = spending
         self._sums: WasteSums | None = None
+        self._seen: set[str] = set()  # stored sums that ours go on from
         self._unsaved = 0
+        self._is_level = False  # all that is settled is counted
         self._turn = asyncio.Lock()
 
     async def look(self, days: int = 31) -> WasteReport:
@@ -167,7 +170,7 @@ class WasteService:
             sums = await self._known()
             sums = await self._settle_open(sums)
             sums, fresh, complete = await self._count_new(sums)
-            self._sums = sums
+            self._sums, self._is_level = sums, complete or bool(fresh)
             if self._unsaved >= SAVED_EVERY:
                 await self._save(sums)
         shown = sums
@@ -180,24 +183,42 @@ class WasteService:
         return report_of(shown, days, complete)
 
     async def catch_up(self) -> None:
-        """Count everything, and store what was counted."""
-        while not (await self.look()).complete:
+        """Count everything that is settled, and store what was counted. What is newer is not waited for: on a
+        busy server there is always more of it."""
+        while True:
+            await self.look()
+            if self._is_level and await self.save():
+                return
             await asyncio.sleep(0)
-        await self.save()
 
-    async def save(self) -> None:
-        """Store what was counted, if there is anything new in it."""
+    async def save(self) -> bool:
+        """Store what was counted, if there is anything new in it. False if another node's was taken."""
         async with self._turn:
             if self._sums is not None and self._unsaved:
-                await self._save(self._sums)
+                return await self._save(self._sums)
+        return True
 
     async def _known(self) -> WasteSums:
-        return self._sums if self._sums is not None else await self._stored() or WasteSums()
+        await self._take_stored()
+        return self._sums or WasteSums()
 
-    async def _stored(self) -> WasteSums | None:
-        for row in await self._journal.streams(StreamQuery(kind=KIND, order="newest"), limit=_PAGE):
-            if items := await self._journal.read(row.name, limit=1):
-                return msgspec.json.decode(items[0].data, type=WasteSums)
+    async def _take_stored(self) -> list[str] | None:
+        """Go on from what another node has stored, if one has: it may have deleted since what it counted. The
+        names of what is stored if none has."""
+        rows = await self._journal.streams(StreamQuery(kind=KIND, order="newest"), limit=_PAGE)
+        names = [row.name for row in rows]
+        if self._seen.issuperset(names):
+            return names
+        best: WasteSums | None = None
+        for name in names:
+            for item in await self._journal.read(name, limit=1):
+                sums = msgspec.json.decode(item.data, type=WasteSums)
+                if best is None or (sums.behind or _START) > (best.behind or _START):
+                    best = sums
+        self._seen = set(names)
+        if best is None:
+            return names  # one is about to store its first
+        self._sums, self._unsaved = best, 0
         return None
 
     async def _settle_open(self, sums: WasteSums) -> WasteSums:
@@ -206,9 +227,7 @@ class WasteService:
         if not asked:
             return sums
         running = {row.name for row in await self._running()}
-        for name in asked[:LOOKED_AT]:
-            if name in running:
-                continue
+        for name in [name for name in asked if name not in running][:LOOKED_AT]:
             rows = await self._journal.streams(StreamQuery(kind=RUN, name=name), limit=1)
             if rows and rows[0].status == RUNNING:
                 continue
@@ -248,24 +267,24 @@ class WasteService:
         told = await self._spending.sums_of(row)
         return sums if _is_foreign(row, told) else counted(sums, row.created, told.routes)
 
-    async def _save(self, sums: WasteSums) -> None:
-        """In a stream of its own, in place of those before. Another node may do the same: each holds all."""
+    async def _save(self, sums: WasteSums) -> bool:
+        """In a stream of its own, in place of those that it goes on from. False if another node has stored
+        something since: then that is taken, and what it does not hold is counted again."""
         journal, environment = self._journal, self._runs.environment
-        stored = await self._stored()
-        if stored is not None and (stored.behind or (0.0, "")) > (sums.behind or (0.0, "")):
-            self._sums, self._unsaved = stored, 0  # another node has counted further
-            return
+        old = await self._take_stored()
+        if old is None:
+            return False
         name = environment.new_name(KIND)
-        old = await journal.streams(StreamQuery(kind=KIND), limit=_PAGE)
         await journal.note(name, IndexUpdate(kind=KIND))
         claim = await journal.claim(name, environment.owner, _LEASE)
         if isinstance(claim, Held):
-            return
+            return True
         data = msgspec.json.encode(sums)
         try:
             await journal.append(name, [data], after=claim.head, epoch=claim.epoch, grade=Grade.SYNCED)
         finally:
             await journal.release(claim)
-        for row in old:
-            await journal.drop(row.name)
-        self._unsaved = 0
+        for stale in old:
+            await journal.drop(stale)
+        self._seen, self._unsaved = {name, *old}, 0
+        return True
