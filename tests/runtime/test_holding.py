@@ -16,6 +16,7 @@ from turnbuckle.runtime.lease import LEASE, RENEWALS, hold, is_held
 from turnbuckle.runtime.runs import RunRules, Runs
 from turnbuckle.testing.clock import VirtualClock, numbered
 from turnbuckle.turn.facts import ToolStarted, decode
+from turnbuckle.vocab.events import Ended, FinishNoted, TextDelta
 from turnbuckle.vocab.tooling import ToolOutcome
 
 PERIOD = LEASE / RENEWALS
@@ -197,3 +198,53 @@ def test_a_process_that_wakes_after_another_took_its_run_over_starts_and_writes_
         assert not any(isinstance(fact, ToolStarted) for fact in facts)
 
     on_a_machine(story)
+
+
+class Gated(MemoryJournal):
+    """A journal that says that a claim is lost when somebody opens the gate."""
+
+    def __init__(self, clock):
+        super().__init__(monotonic=clock.now, wall=clock.now)
+        self.gate, self.asked = asyncio.Event(), asyncio.Event()
+
+    async def renew(self, claim, seconds):
+        if self.asked.is_set():
+            return await super().renew(claim, seconds)
+        self.asked.set()
+        await self.gate.wait()
+        return False
+
+
+class SpeaksWhenAsked(Rehearsal):
+    def __init__(self):
+        super().__init__()
+        self.gate = asyncio.Event()
+
+    async def attempt(self, route, request, stop):
+        yield [TextDelta(0, "word")]
+        await self.gate.wait()
+        yield [FinishNoted("stop", "stop"), Ended("the end")]
+
+
+@pytest.mark.requirement("E6")
+@pytest.mark.parametrize("passes", range(8))
+def test_a_claim_that_is_lost_as_its_run_ends_does_not_break_off_who_waits_for_the_end(passes):
+    """Given a renewal that fails so many passes of the loop before the last word comes, then the run has its
+    end, whichever of the two is heard of first, and nobody is told that it was given up."""
+    clock = VirtualClock()
+
+    async def story():
+        journal, model = Gated(clock), SpeaksWhenAsked()
+        runs = Runs(journal, RunRules(POLICY), model, lambda run: Counting(), clock.environment("a"))
+        running = await runs.start("say it")
+        await journal.wait(running.run, 2)
+        await journal.asked.wait()
+        journal.gate.set()
+        for _ in range(passes):
+            await asyncio.sleep(0)
+        model.gate.set()
+        assert (await running.outcome()).kind == "completed"
+        (row,) = await journal.streams()
+        assert (row.status, row.holder) == ("completed", "")
+
+    clock.run(story)

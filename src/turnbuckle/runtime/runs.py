@@ -413,11 +413,8 @@ class Runs:
                 if isinstance(claim, Claim):
                     return claim
                 if claim.by != self.environment.owner:
-                    raise (
-                        why
-                        if isinstance(why, ClaimLost)
-                        else ClaimLost(f"{claim.by} drives the run {run} now")
-                    )
+                    gone = ClaimLost(f"{claim.by} drives the run {run} now")
+                    raise why if isinstance(why, ClaimLost) else gone
             except (ClaimLost, Closed, *HOPELESS):
                 raise
             except Exception as error:
@@ -448,11 +445,11 @@ class Runs:
         """One life, driven by this very task. Raises ClaimLost, and whatever came out of the driver."""
         driver, work = running.driver, asyncio.current_task()
         assert work is not None
-        lost = False
+        lost = over = False
 
         def stop_driving(_: object) -> None:
-            nonlocal lost
-            lost = work.cancel()
+            nonlocal lost  # a call that is due already would come even if it were taken back
+            lost = not over and work.cancel()
 
         holding = asyncio.create_task(hold(self._journal, claim, self._sleep, self.environment.lease))
         holding.add_done_callback(stop_driving)
@@ -463,12 +460,14 @@ class Runs:
         except Fenced as error:
             raise ClaimLost(f"the run {claim.stream} was taken over: {error}") from error
         except asyncio.CancelledError:
-            if not lost or work.uncancel():  # it is let go of, whatever became of the claim
+            if not lost or work.cancelling() > 1:  # it is let go of, whatever became of the claim
                 raise
             words = f"the run {claim.stream} was taken over; this process has stopped driving it"
             raise ClaimLost(words) from None
         finally:
-            holding.remove_done_callback(stop_driving)
+            over = True
+            if lost:
+                work.uncancel()  # also if it ended by something else: this task goes on
             holding.cancel()
             await asyncio.wait({holding})
             if running.leaving:
