@@ -187,6 +187,23 @@ def test_money_spent_before_a_start_is_looked_up_once_a_day_and_only_if_there_is
     assert (looked, again) == (["ann"], ["ann", "ann"])
 
 
+def test_money_that_was_looked_up_over_midnight_is_not_that_of_the_new_day():
+    now = [86_400.0 * 4 - 1]
+    asked = []
+
+    async def before(owner):
+        asked.append(now[0])
+        spent = 9.0 if len(asked) == 1 else 0.0
+        if len(asked) == 1:
+            now[0] += 2
+            alone.hold("bob", "r0")  # somebody else sees the new day first
+        return spent
+
+    alone = MemoryQuotas(lambda: now[0], before)
+    admission = asyncio.run(alone.admit("ann", "r1", 9, 5.0))
+    assert (admission.verdict, admission.cost, len(asked)) == ("admitted", 0.0, 2)
+
+
 @pytest.mark.parametrize(
     ("full_in", "per_minute", "left", "wait"),
     [

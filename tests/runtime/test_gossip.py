@@ -157,3 +157,25 @@ def test_what_another_version_says_is_left_out():
         return two.health.of(LAB)
 
     assert played(scene) == RouteHealth()
+
+
+@pytest.mark.requirement("K7")
+def test_what_was_forgotten_and_is_told_again_is_heard_though_its_version_is_the_first_again():
+    async def main():
+        bench = await PostgresBench().open()
+        other = await bench.another()
+        try:
+            async with asyncio.timeout(100):
+                tells, hears = bench.journal.nodes.gossip, other.nodes.gossip
+                await tells.tell("keys", b"one", 0)
+                first = await hears.heard()
+                bench.server.sql(f"DELETE FROM {bench.schema}.memo")
+                for _ in range(240):  # until all is read again
+                    await hears.heard()
+                await tells.tell("keys", b"two", 1)
+                return [memo.data for memo in (*first, *await hears.heard())]
+        finally:
+            await other.close()
+            await bench.close()
+
+    assert asyncio.run(main()) == [b"one", b"two"]

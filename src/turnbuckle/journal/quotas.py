@@ -202,6 +202,8 @@ class MemoryQuotas:
 
     async def _look_up(self, owner: str) -> None:
         self._today()
-        if owner not in self._spent:
+        while owner not in self._spent:
+            day = self._day
             ended = await self._spent_before(owner)
-            self._spent.setdefault(owner, ended)
+            if day == self._today():  # else it is the money of yesterday
+                self._spent.setdefault(owner, ended)

@@ -17,7 +17,7 @@ from contextvars import Context
 
 from msgspec.structs import replace
 
-from turnbuckle.errors import ClaimLost, RunHeld, RunUnknown, SessionBusy, TurnbuckleError
+from turnbuckle.errors import BudgetSpent, ClaimLost, RunHeld, RunUnknown, SessionBusy, TurnbuckleError
 from turnbuckle.journal.port import (
     Closed,
     Conflict,
@@ -441,8 +441,9 @@ class SessionWorker(HeldSession):
 
     async def _refuse(self, message: MessageAccepted, error: Exception) -> None:
         """The run of a message cannot begin. Whoever follows it is told why."""
-        log.error("a message to the session %s is refused", self.session, exc_info=error)
         why = refusal(error)
+        level, trace = (logging.WARNING, None) if isinstance(error, BudgetSpent) else (logging.ERROR, error)
+        log.log(level, "a message to the session %s is refused: %s", self.session, why, exc_info=trace)
         await self._decline(message, why, "", failed=True)
         await self._append([MessageRefused(self._wall(), message.id, why)])
 

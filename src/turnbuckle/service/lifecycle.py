@@ -8,11 +8,11 @@ import contextlib
 import logging
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct
 
 from turnbuckle.errors import RunHeld, SessionBusy, TurnbuckleError
 from turnbuckle.journal.nodes import NodeState
-from turnbuckle.journal.port import JournalError, StreamQuery, StreamRow
+from turnbuckle.journal.port import Damaged, FormatUnknown, JournalError, StreamQuery, StreamRow
 from turnbuckle.journal.quotas import Quotas
 from turnbuckle.runtime.held_session import ACTIVE
 from turnbuckle.runtime.held_session import KIND as SESSION
@@ -184,7 +184,15 @@ class Lifecycle:
     async def settle_abandoned(self, quotas: Quotas) -> None:
         """Runs that have ended, whose node died before it could say what they cost."""
         for run in await quotas.abandoned():
-            await quotas.settle(run, await self._stores.spending.stored(run))
+            await quotas.settle(run, await self._cost_of(run))
+
+    async def _cost_of(self, run: str) -> float | None:
+        """What a run has cost by its end; None also if that cannot be read, so that others get their turn."""
+        try:
+            return await self._stores.spending.stored(run)
+        except (Damaged, FormatUnknown, DecodeError) as error:
+            log.warning("what the run %s has cost cannot be read: %s", run, error)
+            return None
 
     def began(self, running: Running) -> None:
         """One more is driven here."""

@@ -174,9 +174,6 @@ class RunService(RunReading):
         if worker is None or worker.rests:
             await slots.admit(new.user, new.run)
         gives_away = worker is None and self.is_full()
-        if worker is None and (pins := self._stores.pins) is not None and await pins.begin(session):
-            gives_away = True
-            said = replace(said, origin=replace(said.origin, queued=await pins.awaited(session)))
 
         async def say(worker: SessionWorker) -> Accepted:
             worker.resting = worker.resting or gives_away
@@ -187,6 +184,9 @@ class RunService(RunReading):
             return accepted
 
         try:
+            if worker is None and (pins := self._stores.pins) is not None and await pins.begin(session):
+                gives_away = True
+                said = replace(said, origin=replace(said.origin, queued=await pins.awaited(session)))
             taken = await self._manager.with_worker(session, new.user, say)
         except SessionBusy as busy:
             slots.release(new.run)

@@ -139,7 +139,7 @@ def test_money_that_is_spent_at_one_node_is_spent_at_all_of_them(tmp_path: Path)
 
 
 @pytest.mark.requirement("K7")
-def test_what_waits_for_its_turn_does_not_begin_once_the_money_is_spent(tmp_path: Path):
+def test_what_waits_for_its_turn_does_not_begin_once_the_money_is_spent(tmp_path: Path, caplog):
     async def scenario(one, other):
         first = await one.begin("go", session="s")
         await one.behind.asked(1)
@@ -151,6 +151,8 @@ def test_what_waits_for_its_turn_does_not_begin_once_the_money_is_spent(tmp_path
     kinds, why, asked = played(scenario, tmp_path, speaks, "max_money_per_day = 0.0001", route=PRICED)
     assert (kinds, asked) == (["completed", "failed"], 1)
     assert "server.max_money_per_day" in why
+    refused = [record for record in caplog.records if "is refused" in record.getMessage()]
+    assert [(record.levelname, record.exc_info) for record in refused] == [("WARNING", None)]
 
 
 @pytest.mark.requirement("K7")

@@ -41,10 +41,14 @@ class PostgresGossip:
         self._looks = 0
 
     async def heard(self) -> list[Memo]:
-        since = self._until - _BACK if self._looks % _ALL_EVERY else 0.0
+        reads_all = not self._looks % _ALL_EVERY
+        since = 0.0 if reads_all else self._until - _BACK
         async with self._link.use() as connection:
             rows = await connection.fetch(_HEARD, since)
         self._looks += 1
+        if reads_all:  # a name that was forgotten begins again with its first version
+            there = {row[0] for row in rows}
+            self._known = {name: known for name, known in self._known.items() if name in there}
         new = []
         for name, version, data, age, now in rows:
             self._until = max(self._until, now - age)
