@@ -34,7 +34,7 @@ def test_a_run_of_a_chat_whose_terminal_is_closed_is_kept(tmp_path):
 
     until(lambda: shows(b"/help lists"), lambda: seen)
     os.write(terminal, b"run echo hi\r")
-    until(lambda: shows(b"y/n"), lambda: seen)  # which nobody answers
+    until(lambda: shows(b"y/a/n"), lambda: seen)  # which nobody answers
     os.close(terminal)
     _, status = os.waitpid(process, 0)
     assert os.waitstatus_to_exitcode(status) == 0
