@@ -47,6 +47,37 @@ def test_a_failed_run_is_continued_with_its_conversation_kept(visit, serve):
 
 
 @pytest.mark.requirement("H3")
+def test_the_page_of_a_failed_run_offers_to_try_again_until_something_was_said_behind_it(visit, serve):
+    server = serve(model=_refuses_once)
+    page = visit(server.url).open()
+    say(page, "tell me")
+    reaches(last_run(page), "failed")
+    failed = run_id(last_run(page))
+    page.goto(f"{server.url}#/r/{failed}")
+    shown(page.get_by_role("button", name="Retry"))
+    page.get_by_role("button", name="Continue").click()
+    shown(page.get_by_text("Here it is."))
+    shown(page.locator("article.run"), 2)
+    page.goto(f"{server.url}#/r/{failed}")
+    shown(page.get_by_role("link", name="Open its session"))
+    reaches(last_run(page), "failed")
+    gone(page.get_by_role("button", name="Continue"))
+
+
+@pytest.mark.requirement("H3")
+def test_the_page_of_a_failed_run_retries_it_in_its_session(visit, serve):
+    server = serve(model=_refuses_once)
+    page = visit(server.url).open()
+    say(page, "tell me")
+    reaches(last_run(page), "failed")
+    page.goto(f"{server.url}#/r/{run_id(last_run(page))}")
+    page.get_by_role("button", name="Retry").dblclick()
+    shown(page.get_by_text("Here it is."))
+    shown(page.locator("article.run"), 1)
+    assert len(server.get("/v1/runs")["data"]) == 2
+
+
+@pytest.mark.requirement("H3")
 def test_the_pages_stay_inside_of_the_list_when_something_waits(visit, serve):
     server = serve('workspace = "work"\n[tools.approval]\nshell = "ask"\n')
     page = visit(server.url).open(viewport=WAITING)

@@ -61,7 +61,7 @@ export class RunCard {
     this.ledger = el("div.ledgerpart");
     this.changes = new ChangesView((...asked) => this._api.ask(...asked), this._path);
     this.again = el("div.again.row", { hidden: true });
-    for (const one of again) this.again.append(this._againButton(one));
+    this.offer(again);
     this.spoken = el("p.sr", { role: "status" });
     const head = el("header.runhead", null, this.status, this.elapsed, this.waiting, el("span.grow"), this.resume);
     const foot = el("footer.runfoot", null, this.outcome, this.usage, el("span.grow"), this.openLink);
@@ -200,6 +200,12 @@ export class RunCard {
       this._schedule();
     });
     this.resume.disabled = false;
+  }
+
+  /** What can be tried where it came to nothing, see `again` above. */
+  offer(again) {
+    this.again.replaceChildren(...again.map((one) => this._againButton(one)));
+    if (this._model) this._schedule();
   }
 
   _againButton({ words, title, act, choices }) {

@@ -1,12 +1,15 @@
-/** One run by itself: all of it, with a way to stop it, to forget it, and to the session that it belongs to. */
+/** One run by itself: all of it, with a way to stop it, to forget it, and to the session that it belongs to. What can be
+ * tried where it came to nothing is offered while nothing was said behind it. */
 
 import { addressOf } from "./address.js";
 import { confirmed, menuButton } from "./dialogs.js";
 import { el } from "./elements.js";
 import { RunCard } from "./run_card.js";
+import { againEntries, goOnLetter, retryRun } from "./session_actions.js";
 import { StopButton } from "./stop_button.js";
 
 const UNDER_WAY = new Set(["queued", "running", "waiting_for_approval", "interrupted"]);
+const CAME_TO_NOTHING = new Set(["failed", "partial"]);
 
 export class RunPage {
   /** @param {import("./main.js").Shell} shell @param {string} id */
@@ -50,6 +53,8 @@ export class RunPage {
       this.stop.show(UNDER_WAY.has(view.status));
       this.problem.hidden = true;
       this.card.element.hidden = false;
+      const isLast = CAME_TO_NOTHING.has(view.status) && view.session && (await this.#isLast(view.session));
+      this.card.offer(isLast ? this.#again(view.session) : []);
     } catch (problem) {
       if (problem.name !== "ApiProblem") throw problem;
       if (problem.lost || problem.status === 401) return; // the banner or the login say so
@@ -58,6 +63,27 @@ export class RunPage {
       this.stop.show(false);
       this.card.element.hidden = problem.status === 404; // there is nothing to show, and that is said once
     }
+  }
+
+  /** Whether its session knows of nothing behind it; a run that was taken back is not known there any more. */
+  async #isLast(session) {
+    const path = `/v1/sessions/${encodeURIComponent(session)}/messages?order=desc&limit=1`;
+    const { data } = await this.shell.api.ask("GET", path);
+    return data[0]?.run === this.id;
+  }
+
+  #again(session) {
+    const path = `/v1/sessions/${encodeURIComponent(session)}`;
+    const open = () => this.shell.go({ page: "session", id: session });
+    const goOn = async () => {
+      const { text, key } = goOnLetter(this.id);
+      await this.shell.api.ask("POST", `${path}/messages`, { input: text, ask_first: true }, { "idempotency-key": key });
+      open();
+    };
+    const retry = async (route) => {
+      if (await retryRun(this.shell, path, this.id, route)) open();
+    };
+    return againEntries(this.shell.settings.models, goOn, retry);
   }
 
   async #stop(force) {

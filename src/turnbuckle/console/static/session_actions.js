@@ -1,11 +1,15 @@
 /** What can be done to a session, from the list and from its own page. */
 
 import { newName } from "./api.js";
+import { routesOf } from "./composer.js";
 import { confirmed, prompted } from "./dialogs.js";
 import { el } from "./elements.js";
 import { sessionMarkdown } from "./session_markdown.js";
 
-export const NOTHING_TO_RETRY = "There is no message to retry.";
+const NOTHING_TO_RETRY = "There is no message to retry.";
+const CONTINUE = "Asks the model to go on. It knows what is done already.";
+const RETRY = "Sends the last message again, as if it had not been answered. What tools did stays done.";
+const RETRY_ON = "Sends the last message again, on another route";
 const LONGEST_TITLE = 200; // the server's own limit
 
 /** @param {import("./main.js").Shell} shell @param {{id: string, title: string}} session */
@@ -22,6 +26,32 @@ export function sessionEntries(shell, session) {
     { text: "Export", act: act(() => save(shell, session, path)) },
     { text: "Delete", danger: true, act: act(() => remove(shell, session, path)) },
   ];
+}
+
+/** What can be tried where the last run of a session came to nothing, for its card. `retry` takes a route, or none.
+ * @param {string[]} models @param {() => Promise<void>} goOn @param {(route?: string) => Promise<void>} retry */
+export function againEntries(models, goOn, retry) {
+  const routes = routesOf(models);
+  const others = (asked) => routes.filter((one) => one !== asked).map((one) => ({ text: one, act: () => retry(one) }));
+  return [
+    { words: "Continue", title: CONTINUE, act: () => goOn() },
+    { words: "Retry", title: RETRY, act: () => retry() },
+    ...(routes.length > 1 ? [{ words: "Retry on…", title: RETRY_ON, choices: others }] : []),
+  ];
+}
+
+/** Retry what began the last run of a session. The key is made of the run's name: however often it is clicked, and in
+ * however many windows, it is done once. False if there is nothing to retry, which is said. */
+export async function retryRun(shell, path, run, route = "") {
+  const key = { "idempotency-key": route ? `retry-${run}-${route}` : `retry-${run}` };
+  const done = await shell.api.ask("POST", `${path}/retry`, route ? { route } : undefined, key);
+  if (done.did === "nothing") shell.say(NOTHING_TO_RETRY);
+  return done.did !== "nothing";
+}
+
+/** What asks the model to go on behind a run, once. */
+export function goOnLetter(run) {
+  return { text: "Continue.", key: `continue-${run}`, files: [] };
 }
 
 async function rename(shell, session, path) {

@@ -8,21 +8,18 @@
 
 import { inputOf } from "./attachments.js";
 import { colour } from "./code_colours.js";
-import { Composer, routesOf } from "./composer.js";
+import { Composer } from "./composer.js";
 import { el, icon, setText } from "./elements.js";
 import { grouped, preceded, waiting } from "./lists.js";
 import { markdown } from "./markdown.js";
 import { menuButton } from "./dialogs.js";
 import { storeOf } from "./outbox.js";
 import { RunCard } from "./run_card.js";
-import { NOTHING_TO_RETRY, sessionEntries } from "./session_actions.js";
+import { againEntries, goOnLetter, retryRun, sessionEntries } from "./session_actions.js";
 
 const PAGE = 100;
 const AT_ONCE = 40; // cards that are made at once; earlier ones when somebody wants them
 const NEWEST = 3; // cards at the end that are read at once; the others when they come into view
-const CONTINUE = "Asks the model to go on. It knows what is done already.";
-const RETRY = "Sends the last message again, as if it had not been answered. What tools did stays done.";
-const RETRY_ON = "Sends the last message again, on another route";
 const NEAR = 48; // px from the end that still count as the end
 
 export class SessionPage {
@@ -256,13 +253,11 @@ export class SessionPage {
         run,
         session: this.id,
         ended: () => this.#ended(run),
-        again: [
-          { words: "Continue", title: CONTINUE, act: () => this.#goOn(run) },
-          { words: "Retry", title: RETRY, act: () => this.#retry(run) },
-          ...(routesOf(this.shell.settings.models).length > 1
-            ? [{ words: "Retry on…", title: RETRY_ON, choices: (asked) => this.#otherRoutes(run, asked) }]
-            : []),
-        ],
+        again: againEntries(
+          this.shell.settings.models,
+          () => this.#send(goOnLetter(run)),
+          (route) => this.#retry(run, route),
+        ),
       });
       card.element.classList.add("unread");
       this.#cards.set(run, card);
@@ -358,23 +353,10 @@ export class SessionPage {
     void this.refresh();
   }
 
-  /** Its key is made of the run's name: however often it is clicked, and in however many windows, it is done once. */
   async #retry(run, route = "") {
-    const key = { "idempotency-key": route ? `retry-${run}-${route}` : `retry-${run}` };
-    const done = await this.shell.api.ask("POST", `${this.path}/retry`, route ? { route } : undefined, key);
-    if (done.did === "nothing") this.shell.say(NOTHING_TO_RETRY);
-    else if (route) this.composer.choose(route);
+    if ((await retryRun(this.shell, this.path, run, route)) && route) this.composer.choose(route);
     this.#atEnd = true;
     void this.refresh();
-  }
-
-  #otherRoutes(run, asked) {
-    const others = routesOf(this.shell.settings.models).filter((route) => route !== asked);
-    return others.map((route) => ({ text: route, act: () => this.#retry(run, route) }));
-  }
-
-  #goOn(run) {
-    return this.#send({ text: "Continue.", key: `continue-${run}`, files: [] });
   }
 
   async #stop(force) {
