@@ -27,7 +27,7 @@ from turnbuckle.call.token_count import TokenCounter
 from turnbuckle.call.transport import Connections
 from turnbuckle.config import Loaded, rehearses, route_name, routes_of, server_variables_of
 from turnbuckle.errors import ConfigError
-from turnbuckle.journal.large_items import reader_with_objects, with_objects
+from turnbuckle.journal.large_items import LargeItemsJournal, reader_with_objects, with_objects
 from turnbuckle.journal.nodes import Nodes
 from turnbuckle.journal.opening import (
     JournalReader,
@@ -136,6 +136,8 @@ async def open_app(
     )
     objects = open_objects(settings.objects, environment)
     store, nodes = await _store_of(loaded, journal_given, node, objects)
+    if objects is not None and isinstance(store, LargeItemsJournal):
+        objects = store.objects  # which knows whose they are
     journal: Journal = store if fault is None else FaultyJournal(store, fault)
     contexts = _ToolContexts(loaded, environment, policy, journal, clock, sandbox, deps, objects)
 

@@ -21,8 +21,9 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -34,12 +35,14 @@ from turnbuckle.journal.port import (
     READ_BYTES,
     READ_LIMIT,
     Append,
+    Claim,
     Closed,
     Damaged,
     Grade,
     IndexUpdate,
     Item,
     Journal,
+    JournalError,
     Landed,
     Merge,
     Reader,
@@ -49,17 +52,21 @@ from turnbuckle.journal.port import (
 )
 from turnbuckle.journal.wrapped import WrappedJournal
 from turnbuckle.objects.memory import NoObjects
+from turnbuckle.objects.owned import OwnedObjects
 from turnbuckle.objects.port import (
     LONGEST_NAME,
     ObjectMissing,
     ObjectRow,
     ObjectStore,
     ObjectStoreError,
+    StoreAway,
     area_of,
     object_key,
     prefix_of,
     stream_of,
 )
+
+T = TypeVar("T")
 
 MARK = b"\x00turnbuckle "
 """How an item begins that is not what it says. No fact begins so; whatever else does is escaped."""
@@ -71,6 +78,8 @@ YOUNG = 3600.0
 """Seconds in which an object may still be about to be referred to."""
 STORE = "objects"
 """The stream, without any item, whose title says where large items went; and its kind."""
+OWNER = "objects:owner"
+"""The stream, without any item, whose title tells this journal from all others."""
 _NO_STORE = (
     "large values of this journal are in {}, and the settings name no store: set objects.store to it, or to "
     "where its objects are now"
@@ -79,6 +88,7 @@ _CACHE_BYTES = 16 << 20
 _ON_THE_LOOP = 1 << 20
 _AT_ONCE = 4
 _CLOSING = 5.0
+_MARKING = 30.0  # seconds until another node may give the journal its mark
 
 log = logging.getLogger("turnbuckle.objects")
 
@@ -199,6 +209,17 @@ class LargeItems:
         return taken
 
 
+async def _begun(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """A task that has begun. Until then somebody else who runs in between could come before it."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    return task
+
+
 async def _sha256(data: bytes) -> str:
     """Of many megabytes it takes long enough that the loop must not wait for it."""
     if len(data) <= _ON_THE_LOOP:
@@ -246,6 +267,10 @@ class LargeItemsJournal(WrappedJournal):
         self._swept_until = 0.0
         self._closed = False
 
+    @property
+    def objects(self) -> ObjectStore:
+        return self._large.store
+
     async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
         return await self._large.read(stream, await self._journal.read(stream, after, limit))
 
@@ -267,7 +292,7 @@ class LargeItemsJournal(WrappedJournal):
         async with self._in_order([stream]):
             kept = await self._kept(stream, items)
             handed = self._journal.append(stream, kept, after=after, epoch=epoch, grade=grade, note=note)
-            work = asyncio.ensure_future(handed)
+            work = await _begun(handed)
         return await work
 
     def append_soon(self, stream: str, item: bytes, *, after: int, epoch: int, landed: Landed) -> bool:
@@ -328,7 +353,7 @@ class LargeItemsJournal(WrappedJournal):
                 for one in appends
             ]
             handed = self._journal.change_all(appends=kept, notes=notes, drops=drops)
-            work = asyncio.ensure_future(handed)
+            work = await _begun(handed)
         if not await work:
             return False
         self._clean(drops)
@@ -356,9 +381,16 @@ class LargeItemsJournal(WrappedJournal):
         while self._dropped:
             stream = self._dropped.pop()
             try:
-                await delete_all(self._large.store, stream)
+                await delete_all(self._large.store, stream, unless=self._is_there_again)
             except ObjectStoreError as error:  # the next sweep finds them
                 log.warning("objects of %s could not be deleted now: %s", stream, error)
+            except JournalError as error:
+                log.warning("objects of %s are left to the next sweep: %s", stream, error)
+
+    async def _is_there_again(self, stream: str) -> bool:
+        """A stream may have the name of one that was dropped, and new values. Then a sweep tells them
+        apart."""
+        return stream in self._ahead or await self._journal.head(stream) > 0
 
     async def sweep(self, now: float) -> int:
         """Delete objects that nobody refers to: those of streams that are gone, and values whose append never
@@ -400,7 +432,8 @@ async def with_objects(
     Raises ConfigError if the journal has such, and nobody says where."""
     where = await _known_store(journal)
     if store is not None:
-        return LargeItemsJournal(journal, LargeItems(store, over), is_known=bool(where))
+        owned = OwnedObjects(store, lambda: _mark_of(journal))
+        return LargeItemsJournal(journal, LargeItems(owned, over), is_known=bool(where))
     if where:
         await journal.close()
         raise ConfigError(_NO_STORE.format(where))
@@ -419,13 +452,38 @@ async def reader_with_objects(reader: JournalReader, store: ObjectStore | None) 
 
 async def _known_store(reader: Reader) -> str:
     """Where large items of this journal went, if any did."""
-    rows = await reader.streams(StreamQuery(kind=STORE, name=STORE), limit=1)
+    return await _title(reader, STORE)
+
+
+async def _mark_of(journal: Journal) -> str:
+    """What tells this journal from all others. It is made once, and moves with the journal. Raises
+    ObjectStoreError."""
+    try:
+        if mark := await _title(journal, OWNER):
+            return mark
+        await journal.note(OWNER, IndexUpdate(kind=STORE))  # so that it is known for what it is
+        claim = await journal.claim(OWNER, f"mark {secrets.token_hex(8)}", _MARKING)
+        if not isinstance(claim, Claim):
+            raise StoreAway("another node makes this journal known to the object store")
+        try:
+            if not (mark := await _title(journal, OWNER)):
+                mark = secrets.token_hex(16)
+                await journal.note(OWNER, IndexUpdate(title=mark))
+        finally:
+            await journal.release(claim)
+    except JournalError as error:
+        raise StoreAway(f"the journal has no mark for its objects yet: {error}") from error
+    return mark
+
+
+async def _title(reader: Reader, stream: str) -> str:
+    rows = await reader.streams(StreamQuery(kind=STORE, name=stream), limit=1)
     return rows[0].title if rows else ""
 
 
-async def delete_all(store: ObjectStore, stream: str) -> None:
-    """Delete every object of a stream. Raises ObjectStoreError."""
+async def delete_all(store: ObjectStore, stream: str, unless: Callable[[str], Awaitable[bool]]) -> None:
+    """Delete every object that a stream has now, unless that is needed. Raises ObjectStoreError."""
     async with contextlib.aclosing(store.listed(prefix_of(stream))) as rows:
         keys = [row.key async for row in rows]
-    if keys:
+    if keys and not await unless(stream):
         await store.delete(keys)
