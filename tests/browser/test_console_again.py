@@ -90,7 +90,7 @@ def test_the_pages_stay_inside_of_the_list_when_something_waits(visit, serve):
 
 OTHER = """
 [[routes]]
-name = "other"
+name = "other 🚀"
 protocol = "openai_chat"
 base_url = "URL/v1"
 api_key = "any"
@@ -112,10 +112,10 @@ def test_a_failed_run_is_retried_on_another_route_which_the_next_message_takes_t
     choices = page.get_by_role("menuitem")
     shown(choices, 1)
     assert accessibility_problems(page) == []
-    choices.filter(has_text="other").click()
+    choices.filter(has_text="other 🚀").click()
     shown(page.get_by_text("Here it is."))
     reaches(last_run(page), "completed")
     say(page, "more")
     shown(page.locator("article.run"), 2)
     reaches(last_run(page), "completed")
-    assert [line["route"] for line in server.get("/v1/runs")["data"]] == ["other", "other", "lab"]
+    assert [line["route"] for line in server.get("/v1/runs")["data"]] == ["other 🚀", "other 🚀", "lab"]

@@ -46,6 +46,7 @@ test("a fresh first page replaces what it covers and keeps what is behind it", (
   assert.equal(ids(lists.merged(rows("a9 b8 c7 d6"), rows("a9 c7"), true)), "acd"); // b was deleted
   assert.equal(ids(lists.merged(rows("a9 b8 c7 d6"), rows("a9 c7"), false)), "ac"); // there is nothing behind
   assert.equal(ids(lists.merged(rows("a9"), [], false)), "");
+  assert.equal(ids(lists.merged(rows("a5 b8 c7"), rows("a5"), true, true)), "abc"); // a search has an order of its own
   assert.equal(ids(lists.merged([], rows("n5"), false)), "n");
 });
 

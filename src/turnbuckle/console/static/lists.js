@@ -2,14 +2,16 @@
 
 /**
  * A list that was shown, brought up to date with the newest first page. Lists are in the order of the last touch, so
- * whatever is shown but missing although it would belong on that page is gone.
+ * whatever is shown but missing although it would belong on that page is gone. What a search found is in another order:
+ * there nobody can tell, and it stays.
  * @template {{id: string, updated_at: number}} T
  * @param {T[]} shown @param {T[]} page @param {boolean} more whether there is another page behind
+ * @param {boolean} searched whether the list is what a search found
  * @returns {T[]}
  */
-export function merged(shown, page, more) {
+export function merged(shown, page, more, searched = false) {
   const fresh = new Set(page.map((one) => one.id));
-  const end = page.length ? page[page.length - 1].updated_at : Infinity;
+  const end = page.length && !searched ? page[page.length - 1].updated_at : Infinity;
   const older = more ? shown.filter((one) => !fresh.has(one.id) && one.updated_at <= end) : [];
   return [...page, ...older];
 }

@@ -97,7 +97,7 @@ export class RunList {
     const page = await this.#ask("");
     if (!page) return;
     if (!this.#rows.length || !page.has_more) this.#next = page.next;
-    this.#rows = merged(this.#rows, page.data, page.has_more);
+    this.#rows = merged(this.#rows, page.data, page.has_more, Boolean(this.words.value.trim()));
     this.#draw();
   }
 

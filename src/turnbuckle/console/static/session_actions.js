@@ -43,7 +43,7 @@ export function againEntries(models, goOn, retry) {
 /** Retry what began the last run of a session. The key is made of the run's name: however often it is clicked, and in
  * however many windows, it is done once. False if there is nothing to retry, which is said. */
 export async function retryRun(shell, path, run, route = "") {
-  const key = { "idempotency-key": route ? `retry-${run}-${route}` : `retry-${run}` };
+  const key = { "idempotency-key": route ? `retry-${run}-${encodeURIComponent(route)}` : `retry-${run}` };
   const done = await shell.api.ask("POST", `${path}/retry`, route ? { route } : undefined, key);
   if (done.did === "nothing") shell.say(NOTHING_TO_RETRY);
   return done.did !== "nothing";
