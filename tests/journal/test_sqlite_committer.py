@@ -428,3 +428,17 @@ def test_a_beginning_that_can_not_be_stored_leaves_no_claim(tmp_path):
         await bench.journal.close()
 
     run(main())
+
+
+def test_streams_are_listed_while_a_beginning_can_not_be_stored(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        await bench.claim("there")
+        await bench.append("there", [b"kept"])
+        bench.watched.broken = True
+        await bench.journal.claim("run", "one", 60, begins=True)
+        assert [row.name for row in await bench.journal.streams()] == ["there"]
+        bench.watched.broken = False
+        await bench.journal.close()
+
+    run(main())

@@ -167,7 +167,8 @@ class SqliteJournal(LiveWrites):
     ) -> list[StreamRow]:
         self._check_open()
         if self._unlisted and (wanted.kind is UNSET or wanted.name in self._unlisted):
-            await self._committer.settled()
+            with suppress(StorageError):  # whoever writes is told; what is there can be read all the same
+                await self._committer.settled()
         found: list[StreamRow] = []
         while len(found) < limit:
             with self._looking():
