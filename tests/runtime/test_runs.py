@@ -16,10 +16,10 @@ from turnbuckle.runtime.find_run import find_run
 from turnbuckle.runtime.lease import LEASE
 from turnbuckle.runtime.runs import NewRun, RunRules, Runs, fold_run
 from turnbuckle.testing.clock import VirtualClock
-from turnbuckle.turn.facts import Fact, RunClaimed, RunEnded, RunStarted, StopAsked, Streamed, decode
+from turnbuckle.turn.facts import Fact, RunClaimed, RunEnded, RunLeft, RunStarted, StopAsked, Streamed, decode
 from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.vocab.clock import StopSignal
-from turnbuckle.vocab.events import Cut, Event, TextDelta
+from turnbuckle.vocab.events import Cut, Ended, Event, FinishNoted, TextDelta
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
@@ -271,3 +271,37 @@ def test_the_texts_of_one_message_are_not_glued_in_a_title() -> None:
     said = (Message("user", (TextPart("say hello"), TextPart("notes.txt: a note"))),)
     assert NewRun(said).title == title_of(said) == "say hello notes.txt: a note"
     assert "hello\n\nnotes" in NewRun(said).words
+
+
+class BreaksWhenCancelled(Hangs):
+    """Code that makes another error of being cancelled, as code of others does at times. The second time it
+    says a word, so that whoever goes on with it comes to an end."""
+
+    asked = 0
+
+    async def attempt(
+        self, route: RouteName, request: ModelRequest, stop: StopSignal
+    ) -> AsyncIterator[list[Event]]:
+        self.asked += 1
+        yield [TextDelta(0, "word")]
+        if self.asked == 1:
+            try:
+                await stop.wait()
+            except asyncio.CancelledError:
+                raise RuntimeError("the connection broke") from None
+        yield [FinishNoted("stop", "stop"), Ended("the end")]
+
+
+@scenario
+async def test_a_run_that_is_let_go_of_does_not_go_on_because_something_broke_meanwhile(
+    harness: Harness,
+) -> None:
+    model = BreaksWhenCancelled()
+    runs = harness.process("a", model)
+    running = await runs.start("hang")
+    await harness.journal.wait(running.run, 2)
+    await running.leave("the server was stopped")
+    assert (model.asked, runs.live(running.run)) == (1, None)
+    (row,) = await harness.journal.streams()
+    assert (row.status, row.holder) == ("running", "")
+    assert isinstance((await harness.facts(running.run))[-1], RunLeft)

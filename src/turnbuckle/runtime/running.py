@@ -99,6 +99,11 @@ class Running:
         """Wait until it is no longer driven here, whatever the reason is."""
         await asyncio.wait({self._work})
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether its work was told to let go of it, also if the work made something else of that."""
+        return self._work.cancelling() > 0
+
     async def abandon(self, before: Callable[[], None] = lambda: None) -> None:
         """Let go of it without an end, as a crash would, and wait until nothing of it is under way."""
         await asyncio.sleep(0)  # it has begun by then: a task that never did could not give its claim back

@@ -382,11 +382,12 @@ class Runs:
                 if error is None and claim is not None:
                     return await self._live_once(running, claim, again=again)
             except Exception as failed:
+                if running.is_given_up:  # what broke on the way out is no reason to go on
+                    raise asyncio.CancelledError from failed
                 error = failed
-            if isinstance(error, RunUnknown | RunHeld) or running.turn.phase == "ended":
-                assert error is not None
-                raise error
             assert error is not None
+            if isinstance(error, RunUnknown | RunHeld) or running.turn.phase == "ended":
+                raise error
             lost = isinstance(error, ClaimLost)
             if not lost:
                 log.error("the run %s came to a halt: %s", running.run, error, exc_info=error)
