@@ -182,7 +182,12 @@ class LimitReached(TurnbuckleError):
 
 
 class RateLimited(LimitReached):
-    """Too many requests in a minute."""
+    """Too many requests in a minute: more than `limit`, and in `full_in` seconds all of them are back."""
+
+    def __init__(self, message: str, retry_after: float, limit: int = 0, full_in: float = 0.0) -> None:
+        super().__init__(message, retry_after)
+        self.limit = limit
+        self.full_in = full_in
 
 
 class TooManyRuns(LimitReached):

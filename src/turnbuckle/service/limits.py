@@ -86,7 +86,8 @@ class Rates:
 
     def _refused(self, full_in: float) -> RateLimited:
         message = f"more than {self._per_minute} requests in a minute (server.requests_per_minute)"
-        return RateLimited(message, wait_for_request(full_in, self._per_minute))
+        wait = wait_for_request(full_in, self._per_minute)
+        return RateLimited(message, wait, self._per_minute, max(full_in, 0.0))
 
 
 class _Ahead:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.server.face_requests import WAYS, request_for
-from support.server.live_server import LiveServer, run_scenario
+from support.server.live_server import LiveServer, encoded, run_scenario
 
 from turnbuckle.lab.script import Finish, Headers, LabRequest, Say, ScriptItem, Status
 
@@ -47,3 +47,21 @@ def test_the_id_of_a_request_and_what_is_left_of_the_limits_are_told_on_every_fa
                 assert reply.headers["x-request-id"].startswith("req_")  # ours
 
     run_scenario(scenario, tmp_path, model, protocol=protocol, hold=30)
+
+
+@pytest.mark.requirement("J1")
+def test_what_is_left_of_requests_is_told_once_though_the_provider_tells_its_own(tmp_path: Path):
+    """OpenAI tells it with every answer. Two values of one name are joined by most clients, and are no number then."""
+
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        return (Headers({"X-RateLimit-Limit-Requests": "5"}), Say("Hello."), Finish())
+
+    async def scenario(server: LiveServer) -> None:
+        path, body = request_for(WAYS[0], "go", "lab")
+        async with server.client() as client:
+            await client.send("POST", path, body=encoded(body))
+            head = (await client.reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        told = [line for line in head.split("\r\n") if line.startswith("x-ratelimit-limit-requests:")]
+        assert told == ["x-ratelimit-limit-requests: 1200"]
+
+    run_scenario(scenario, tmp_path, model)

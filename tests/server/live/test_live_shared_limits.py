@@ -108,6 +108,9 @@ def test_the_requests_of_an_owner_are_counted_at_all_nodes_and_the_headers_say_w
         (429, "rate_limit_exceeded")
     ] * 2
     assert all(0 < int(reply.headers["retry-after"]) <= 61 for reply in refused)
+    assert [[reply.headers[f"x-ratelimit-{name}-requests"] for name in names[:2]] for reply in refused] == [
+        ["1", "0"]
+    ] * 2
 
 
 @pytest.mark.requirement("K7")

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from turnbuckle.errors import TurnbuckleError
+from turnbuckle.errors import RateLimited, TurnbuckleError
 from turnbuckle.journal.port import JournalError
 from turnbuckle.observe.logs import request_id
 from turnbuckle.observe.traces import under
@@ -189,7 +189,11 @@ class Server:
         endpoint = request.endpoint = match.endpoint
         if not endpoint.open:
             request.caller = self._auth.caller(head.headers, *request.ends, request.line)
-            request.left = await self._rates.count(request.caller.owner)
+            try:
+                request.left = await self._rates.count(request.caller.owner)
+            except RateLimited as refused:
+                request.left = RequestsLeft(refused.limit, 0, refused.full_in)
+                raise
         if head.method in _WITH_BODY and (endpoint.doc.needs_body or not is_empty(head.headers)):
             check_type(head.headers, endpoint.doc.body_type)
         body = Body(request.receive, head.headers, self.max_body, self._bodies, request.caller.owner)
@@ -286,7 +290,11 @@ class _Request:
 
     def common_headers(self, more: Headers) -> list[tuple[bytes, bytes]]:
         """The headers of every answer, and those of this one."""
-        named = (("x-request-id", self.head.id), *more, *self.page, *rate_headers(self.left))
+        ours = rate_headers(self.left)
+        if ours:  # a provider may have said the same of its own limits, and one name has one value
+            names = {name for name, _ in ours}
+            more = tuple(pair for pair in more if pair[0].lower() not in names)
+        named = (("x-request-id", self.head.id), *more, *self.page, *ours)
         if self.messages_id and not any(name == _MESSAGES_ID for name, _ in more):
             named += ((_MESSAGES_ID, self.head.id),)
         return [*_ALWAYS, *((name.lower().encode("latin-1"), header_value(value)) for name, value in named)]
