@@ -42,6 +42,23 @@ ROWS: list[tuple[ProtocolName, ProtocolName, dict[str, Any], dict[str, Any], set
         {"generationConfig": {"seed": 7, "topK": 4, "frequencyPenalty": 0.5}},
         {"seed", "top_k", "frequency_penalty"},
     ),
+    ("openai_chat", "anthropic", {"top_k": -1}, {}, set()),
+    ("openai_chat", "anthropic", {"top_k": True}, {}, set()),
+    ("openai_chat", "gemini", {"top_k": -1, "seed": 1 << 40}, {}, set()),
+    (
+        "openai_chat",
+        "anthropic",
+        {"user": "u", "safety_identifier": "s"},
+        {"metadata": {"user_id": "s"}},
+        {"safety_identifier"},
+    ),
+    (
+        "openai_chat",
+        "anthropic",
+        {"user": "u", "safety_identifier": "u"},
+        {"metadata": {"user_id": "u"}},
+        {"user", "safety_identifier"},
+    ),
     ("anthropic", "gemini", {"top_k": 4, "container": "c"}, {"generationConfig": {"topK": 4}}, {"top_k"}),
     ("anthropic", "openai_chat", {"metadata": {"user_id": "u"}, "top_k": 4}, {}, set()),
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from turnbuckle.vocab.ids import ProtocolName
 Fields = Mapping[str, Any]
 _LOGPROBS = "message.output_text.logprobs"
 _LONGEST_USER = 256
+_INT32 = 1 << 31
 _SAME_IN_RESPONSES = (
     "metadata",
     "user",
@@ -75,19 +76,30 @@ def _responses_to_chat(fields: Fields, made: OtherWords) -> None:
 
 
 def _openai_to_messages(fields: Fields, made: OtherWords) -> None:
-    for name in ("user", "safety_identifier"):
+    for name in ("safety_identifier", "user"):  # the older name, if both are there and differ, is left out
         user = fields.get(name)
-        if isinstance(user, str) and 0 < len(user) <= _LONGEST_USER:
-            made.say({"metadata": {"user_id": user}}, name)
-    if isinstance(fields.get("top_k"), int):
+        fits = isinstance(user, str) and 0 < len(user) <= _LONGEST_USER
+        if fits and made.setdefault("metadata", {"user_id": user}) == {"user_id": user}:
+            made.say({}, name)
+    if _fits("top_k", fields.get("top_k")):
         made.say({"top_k": fields["top_k"]}, "top_k")
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Whether others take this value, too. Chat hosts know a `top_k` of -1 or 0 as none, and longer seeds; a
+    provider that refuses them would fail what goes well without."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if name == "top_k":
+        return isinstance(value, int) and value > 0
+    return name != "seed" or -_INT32 <= value < _INT32
 
 
 def _to_gemini(fields: Fields, made: OtherWords) -> None:
     found = {
         _GENERATION[name]: (name, value)
         for name, value in fields.items()
-        if name in _GENERATION and isinstance(value, int | float) and not isinstance(value, bool)
+        if name in _GENERATION and _fits(name, value)
     }
     if found:
         config = {name: value for name, (_, value) in found.items()}

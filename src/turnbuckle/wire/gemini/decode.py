@@ -161,10 +161,12 @@ class GeminiDecoder:
             parts = candidate.content.parts if candidate.content is not None else None
             if parts and not self._hole and not self._is_told_again(parts, candidate):
                 self._chunks += 1
-                for part in parts:
+                given: Any = None
+                for place, part in enumerate(parts):
                     self._take_part(part, out)
                     if part == _UNREAD:
-                        self._take_strange(chunk, told, candidate, part, out)
+                        given = given or _parts_as_told(told, _place(candidate, chunk.candidates))
+                        self._take_strange(_entry(given, place), out)
             if candidate.groundingMetadata and not self._hole:
                 self._note_pages(candidate.groundingMetadata, out)
             self._note_finish(candidate, out)
@@ -203,14 +205,8 @@ class GeminiDecoder:
         elif part.text:
             self._take_words(part.text, bool(part.thought), out)
 
-    def _take_strange(
-        self, chunk: GeminiChunk, told: object, candidate: Candidate, part: GeminiPart, out: list[Event]
-    ) -> None:
+    def _take_strange(self, given: object, out: list[Event]) -> None:
         """A part with nothing in it that anybody here knows, as it came."""
-        document = _document(told) if isinstance(told, bytes) else told
-        content = _entry(_entry(document, "candidates"), _place(candidate, chunk.candidates))
-        parts = candidate.content.parts if candidate.content is not None else None
-        given = _entry(_entry(_entry(content, "content"), "parts"), _place(part, parts))
         if isinstance(given, dict) and (data := shallow(mend_all(unknown_fields(given, frozenset())))):
             self._close(out)
             out.append(OpaqueBlock(self._next_block(), data))
@@ -379,6 +375,12 @@ def _meaning(part: GeminiPart) -> tuple[str, str]:
             f"{word(part.functionCall.get('name'))} {_argument_text(part.functionCall.get('args'))}",
         )
     return "thought" if part.thought else "text", part.text or ""
+
+
+def _parts_as_told(told: object, candidate: int) -> Any:
+    """The parts of a candidate as they came: read once for all of them."""
+    document = _document(told) if isinstance(told, bytes) else told
+    return _entry(_entry(_entry(_entry(document, "candidates"), candidate), "content"), "parts")
 
 
 def _place(one: object, listed: Sequence[object] | None) -> int:

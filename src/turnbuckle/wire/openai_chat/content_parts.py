@@ -38,6 +38,8 @@ def read_part(part: Any) -> ReadPart:
     if kind == "refusal":
         said = part.get("refusal") or text
         return ReadPart(kind, said) if isinstance(said, str) else ReadPart("strange", "", shallow(part))
+    if isinstance(text, dict | list) and text:
+        return ReadPart("strange", "", shallow(part))
     beside = unknown_fields(part, {"text", "type"} if kind is None or kind in _PLAIN else {"text"})
     if isinstance(text, str) and (text or not beside):
         return ReadPart("text", text, beside)
@@ -73,21 +75,26 @@ def told_content(pieces: list[tuple[str, dict[str, Any]]]) -> str | list[dict[st
     if not any(beside for _, beside in pieces):
         return "".join(text for text, _ in pieces)
     made: list[dict[str, Any]] = []
+    words: list[str] = []
     before: dict[str, Any] | None = None
     for text, beside in pieces:
         if text and beside == before:
-            made[-1]["text"] += text
-        else:
-            made.append({"type": "text", "text": text, **beside} if text else dict(beside))
-        before = beside if text else None
+            words.append(text)
+            continue
+        if before is not None:
+            made[-1]["text"] = "".join(words)
+        made.append({"type": "text", "text": text, **beside} if text else dict(beside))
+        words, before = [text], beside if text else None
+    if before is not None:
+        made[-1]["text"] = "".join(words)
     return made
 
 
 def grown_content(before: Any, more: Any) -> Any:
-    """A content with more of it, each of them a text or a list."""
+    """A content with more of it, each of them a text or a list. A list that this has made grows itself."""
     if isinstance(before, str | None) and isinstance(more, str | None):
         return before if more is None else (before or "") + more
-    made = _listed(before)
+    made = before if isinstance(before, list) else _listed(before)
     for part in _listed(more):
         if made and made[-1].keys() == part.keys() == {"type", "text"} and made[-1]["type"] == part["type"]:
             made[-1] = {**part, "text": f"{made[-1]['text']}{part['text']}"}

@@ -22,7 +22,7 @@ class OpenBlocks:
         self.strange = 0
         """Parts that nobody here knows."""
         self._count = 0
-        self._closable: list[int] = []
+        self._closable: dict[int, None] = {}  # in their order
 
     def say(self, text: str, out: list[Event], *, beside: bool) -> None:
         """Words. `beside`: the thought that stands beside them goes on."""
@@ -57,7 +57,7 @@ class OpenBlocks:
     def put(self, part: dict[str, Any], out: list[Event]) -> None:
         """A part that only the provider's clients understand: a block of its own between the texts."""
         if self.text >= 0:
-            self._closable.remove(self.text)
+            del self._closable[self.text]
             out.append(BlockClosed(self.text))
         self.leave()
         self.strange += 1
@@ -76,5 +76,5 @@ class OpenBlocks:
         return self._count - 1
 
     def _closed_later(self) -> int:
-        self._closable.append(self._count)
+        self._closable[self._count] = None
         return self.next()

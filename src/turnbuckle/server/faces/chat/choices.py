@@ -101,7 +101,7 @@ class OtherChoices:
 def put_together(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Choices of chunks as the choices of an answer in one piece."""
     made: dict[int, dict[str, Any]] = {}
-    for piece in pieces:
+    for piece in _in_longer_pieces(pieces):
         message = {"role": "assistant", "content": None, "refusal": None}
         whole = made.setdefault(
             piece["index"], {"index": piece["index"], "message": message, "logprobs": None}
@@ -117,6 +117,38 @@ def put_together(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if whole["message"]["content"] is None and "tool_calls" not in whole["message"]:
             whole["message"]["content"] = ""
     return [made[index] for index in sorted(made)]
+
+
+def _in_longer_pieces(pieces: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The pieces of each choice with those in a row as one that only go on with the same text: putting each
+    behind all that came before would cost more with every piece."""
+    held: dict[int, tuple[dict[str, Any], str, list[str]]] = {}
+    for piece in pieces:
+        index, name = piece["index"], _goes_on_with(piece)
+        before = held.get(index)
+        if before is not None and name == before[1]:
+            before[2].append(piece["delta"][name])
+            continue
+        if before is not None:
+            yield _with_words(*held.pop(index))
+        if name:
+            held[index] = (piece, name, [piece["delta"][name]])
+        else:
+            yield piece
+    yield from (_with_words(*one) for one in held.values())
+
+
+def _goes_on_with(piece: dict[str, Any]) -> str:
+    """The name of the text that is all there is in a piece; empty if there is anything else."""
+    delta = piece["delta"]
+    name = next(iter(delta)) if len(delta) == 1 else ""
+    is_text = name in ("content", *_TEXTS) and isinstance(delta[name], str)
+    alone = all(value is None for key, value in piece.items() if key not in ("index", "delta"))
+    return name if is_text and alone else ""
+
+
+def _with_words(piece: dict[str, Any], name: str, words: list[str]) -> dict[str, Any]:
+    return {**piece, "delta": {name: "".join(words)}}
 
 
 def _as_chunk(index: int, shown: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,81 @@
+"""Lists of parts: what each says, and that putting many of them together is not more work for each."""
+
+import json
+from typing import Any
+
+import pytest
+
+from turnbuckle.server.faces.chat.choices import put_together
+from turnbuckle.vocab.events import Event, OpaqueBlock
+from turnbuckle.wire.gemini.decode import GeminiDecoder
+from turnbuckle.wire.openai_chat.content_parts import ReadPart, grown_content, read_part, told_content
+
+REFERENCE = {"type": "reference", "id": 1}
+TEXT_OBJECT = {"type": "text", "text": {"value": "Hi.", "annotations": []}}
+
+
+@pytest.mark.requirement("I8")
+@pytest.mark.parametrize(
+    "part, read",
+    [
+        (None, ReadPart("text")),
+        (5, ReadPart("text")),
+        ([["Hi."]], ReadPart("text")),
+        ({}, ReadPart("text")),
+        ({"type": "text", "text": None}, ReadPart("text")),
+        ("Hi.", ReadPart("text", "Hi.")),
+        ({"type": ["odd"], "text": "Hi."}, ReadPart("text", "Hi.", {"type": ["odd"]})),
+        (TEXT_OBJECT, ReadPart("strange", "", TEXT_OBJECT)),
+    ],
+)
+def test_a_part_of_any_shape_is_read(part: Any, read: ReadPart) -> None:
+    assert read_part(part) == read
+
+
+def test_words_in_many_pieces_are_one_part_between_others() -> None:
+    words: list[tuple[str, dict[str, Any]]] = [("ab", {})] * 1000
+    marked: list[tuple[str, dict[str, Any]]] = [("c", {"level": 1})] * 2
+
+    assert told_content([*words, ("", REFERENCE), ("", REFERENCE), *marked, *words]) == [
+        {"type": "text", "text": "ab" * 1000},
+        REFERENCE,
+        REFERENCE,
+        {"type": "text", "text": "cc", "level": 1},
+        {"type": "text", "text": "ab" * 1000},
+    ]
+
+
+def test_pieces_of_several_choices_are_put_together_in_their_order() -> None:
+    def piece(index: int, delta: dict[str, Any], **beside: Any) -> dict[str, Any]:
+        return {"index": index, "logprobs": None, "finish_reason": None, "delta": delta, **beside}
+
+    pieces = [piece(1, {"role": "assistant", "content": ""}), piece(2, {"content": "x"})]
+    pieces += [piece(index, {name: "a"}) for _ in range(500) for index in (1, 2) for name in ("reasoning",)]
+    pieces += [piece(index, {"content": "b"}) for _ in range(500) for index in (2, 1)]
+    pieces += [piece(1, {"content": [REFERENCE]}), piece(1, {"content": "c"}), piece(1, {"content": "d"})]
+    pieces += [piece(2, {"content": "c"}, logprobs={"content": [1]}), piece(2, {"content": "d"})]
+    pieces += [piece(index, {}, finish_reason="stop") for index in (1, 2)]
+    one, two = put_together(pieces)
+
+    said: list[Any] = [{"type": "text", "text": "b" * 500}, REFERENCE, {"type": "text", "text": "cd"}]
+    assert one["message"]["content"] == said
+    assert two["message"]["content"] == f"x{'b' * 500}cd"
+    assert one["message"]["reasoning"] == two["message"]["reasoning"] == "a" * 500
+    assert (two["logprobs"], one["finish_reason"], two["finish_reason"]) == ({"content": [1]}, "stop", "stop")
+
+
+def test_a_list_that_a_provider_gave_is_not_changed() -> None:
+    given = [{"type": "text", "text": "a"}]
+    made = grown_content(grown_content(None, given), [{"type": "text", "text": "b"}])
+
+    assert (made, given) == ([{"type": "text", "text": "ab"}], [{"type": "text", "text": "a"}])
+
+
+@pytest.mark.requirement("I8")
+def test_a_gemini_chunk_of_many_parts_that_nobody_knows_is_read_once() -> None:
+    parts = [{"odd": {"at": at}} for at in range(5000)]
+    frame = json.dumps({"candidates": [{"content": {"parts": [{"text": "Hi."}, *parts]}}]}).encode()
+    out: list[Event] = []
+    GeminiDecoder().frames([(b"", frame)], out)
+
+    assert [event.data for event in out if isinstance(event, OpaqueBlock)] == parts
