@@ -116,6 +116,18 @@ def test_a_429_that_no_wait_will_cure_is_not_tried_again(code):
         ),
         pytest.param(
             400,
+            {
+                "message": "Invalid value: 'image_url'. Supported values are: 'text' and 'refusal'.",
+                "type": "invalid_request_error",
+                "param": "messages[1].content[1].type",
+                "code": "invalid_value",
+            },
+            "pairing",
+            False,
+            id="parts of an answer",
+        ),
+        pytest.param(
+            400,
             {"message": "No tool output found for function call call_1."},
             "pairing",
             False,

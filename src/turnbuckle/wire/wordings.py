@@ -42,6 +42,8 @@ _SENTENCES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
             r"|encrypted[ _]content\b.{0,400}(?:could not be|cannot be|cannot be|invalid|did not "
             r"match|failed)"
             r"|invalid[ _]encrypted[ _]content|item with id .{1,80} not found|items are not persisted"
+            # Parts of an answer that even its host does not take back: only an assistant may refuse
+            r"|supported values are: .?text.? and .?refusal"
             # Names and ids of calls in the history
             r"|(?:messages?|input|contents?)\b[\[.\]\d\w]{0,80}\.(?:name|id|call_id|tool_call_id|tool_use_id)\b.{0,40}"
             r"(?:string|pattern|invalid|must|should|too long|match)"

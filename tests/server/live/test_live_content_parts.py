@@ -411,3 +411,26 @@ def test_an_answer_of_nothing_but_a_picture_or_sound_is_an_answer(
             assert {"audio", "images"} & {*message} or message["content"] == [PICTURE]
 
     run_scenario(scenario, tmp_path, model, protocol=protocol)
+
+
+@pytest.mark.requirement("I8", "L4")
+def test_a_part_that_its_provider_does_not_take_back_does_not_end_the_conversation(tmp_path: Path) -> None:
+    def strict(request: LabRequest) -> Iterable[ScriptItem]:
+        answers = [one["content"] for one in request.body["messages"] if one["role"] == "assistant"]
+        if any(isinstance(content, list) for content in answers):
+            words = "Invalid value: 'reference'. Supported values are: 'text' and 'refusal'."
+            error = {"message": words, "type": "invalid_request_error", "code": "invalid_value"}
+            return (Status(400, body=json.dumps({"error": error})),)
+        return (chunk("On it goes.", "stop"), DONE) if answers else streamed()
+
+    async def scenario(server: LiveServer) -> None:
+        first = (await server.post("/v1/responses", asking("responses", "Hi."))).json["id"]
+        body = {**asking("responses", "More."), "previous_response_id": first}
+        reply = await server.post("/v1/responses", body)
+        assert reply.status == 200, reply.json
+        assert "On it goes." in json.dumps(reply.json["output"])
+        _, refused, last = [request.body["messages"] for request in server.lab.requests]
+        assert REFERENCE in refused[1]["content"]
+        assert last[1]["content"] == TEXT
+
+    run_scenario(scenario, tmp_path, strict)
