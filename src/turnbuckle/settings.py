@@ -440,7 +440,8 @@ def secrets_of(settings: Settings, environment: Mapping[str, str]) -> Secrets:
 
 
 def _written_keys(objects: ObjectSettings) -> set[str]:
-    return {key for key in (objects.access_key, objects.secret_key) if not key.startswith(ENV)}
+    keys = {key for key in (objects.access_key, objects.secret_key) if not key.startswith(ENV)}
+    return keys | secrets_in_url(objects.endpoint)
 
 
 def _texts(value: Any) -> Iterator[str]:

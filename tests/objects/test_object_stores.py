@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from turnbuckle.objects.memory import MemoryObjects
 from turnbuckle.objects.opening import open_objects
 from turnbuckle.objects.port import StoreAway, StoreFull, StoreRefused, area_of, object_key, stream_of
 from turnbuckle.objects.settings import ObjectSettings
+from turnbuckle.settings import Settings, secrets_of
 from turnbuckle.testing.conformance import objects
 
 SECRET = "a-secret-that-nobody-may-see"
@@ -163,3 +165,26 @@ def test_the_settings_name_a_folder_a_bucket_or_nothing(tmp_path: Path):
     bucket = open_objects(named, {"A": "a", "B": SECRET})
     assert bucket is not None
     assert bucket.shown == "s3://b-1/x at e.example"
+
+
+def test_a_share_that_hangs_holds_a_few_threads_and_no_more(tmp_path: Path):
+    os.mkfifo(tmp_path / "hangs")  # whoever reads it waits for somebody who writes
+
+    def held() -> int:
+        return sum(thread.name == "objects" for thread in threading.enumerate())
+
+    async def asked():
+        store, before = FolderObjects(tmp_path, 0.02), held()
+        faults = [await objects.fault_of(store.get("hangs", 1)) for _ in range(12)]
+        holding = held() - before
+        os.close(os.open(tmp_path / "hangs", os.O_RDWR | os.O_NONBLOCK))
+        return faults, holding
+
+    faults, holding = done(asked())
+    assert all(type(fault) is StoreAway for fault in faults)
+    assert holding <= 8
+
+
+def test_a_password_in_the_address_of_a_store_is_a_secret():
+    settings = Settings(objects=ObjectSettings(endpoint=f"https://me:{SECRET}@e.example", secret_key="plain"))
+    assert secrets_of(settings, {}).values == {SECRET, "plain"}

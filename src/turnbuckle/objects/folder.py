@@ -139,8 +139,9 @@ class FolderObjects:
 
     async def _do(self, work: Callable[[], T]) -> T:
         try:
-            async with asyncio.timeout(self._timeout), self._room:
-                return await _in_thread(work)
+            async with asyncio.timeout(self._timeout):
+                await self._room.acquire()
+                return await _in_thread(work, self._room.release)
         except TimeoutError:
             raise StoreAway(
                 f"the object store {self.shown} did not answer within {self._timeout:g} seconds"
@@ -157,12 +158,14 @@ class FolderObjects:
         return StoreRefused(why) if error.errno in _REFUSED else StoreAway(why)
 
 
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Work in a thread that the end of the process does not wait for."""
+async def _in_thread(work: Callable[[], T], ended: Callable[[], None]) -> T:
+    """Work in a thread that the end of the process does not wait for. `ended` is called when the thread is
+    done, however long after its caller gave up: threads that a dead share holds must not become more."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
     def settle(result: T | None, error: BaseException | None) -> None:
+        ended()
         if not done.done():
             if error is None:
                 done.set_result(result)  # type: ignore[arg-type]  # it is what the work gave
@@ -178,5 +181,9 @@ async def _in_thread(work: Callable[[], T]) -> T:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, result, fault)
 
-    threading.Thread(target=run, name="objects", daemon=True).start()
+    try:
+        threading.Thread(target=run, name="objects", daemon=True).start()
+    except RuntimeError as error:  # the machine gives no more of them
+        ended()
+        raise OSError(errno.EAGAIN, str(error)) from error
     return await done
