@@ -252,6 +252,14 @@ def test_a_clock_that_is_set_back_locks_nobody_out(bench_of, tmp_path):
     assert put_through(case, bench_of, tmp_path) == (0, 10)
 
 
+@pytest.mark.parametrize("per_minute", [(1 << 31) - 1, 1 << 31, 10**15])
+def test_a_limit_that_is_as_good_as_none_is_no_trouble_of_the_database(per_minute):
+    async def case(bench):
+        return (await bench.one.take("ann", per_minute, per_minute // 60)).granted > 0
+
+    assert put_through(case, nodes_bench)
+
+
 def test_what_nobody_needs_any_more_is_forgotten():
     async def case(bench):
         await bench.one.admit("ann", "left", 9, 5.0)

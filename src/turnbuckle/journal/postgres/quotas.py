@@ -14,6 +14,7 @@ from turnbuckle.journal.postgres.links import Connection, DatabaseLink, again
 from turnbuckle.journal.quotas import DAY, Admission, QuotaUse, TakenRequests
 
 _SLACK = 0.5  # of a request: sums of fractions are never exact
+_MOST = 1 << 30  # requests: what the database counts with has 31 bits
 _UNSETTLED = "unsettled"
 _TRIES, _MOMENT = 60, 0.05
 """How often, and after how many seconds, it is asked again what a run that has just ended has cost."""
@@ -86,7 +87,8 @@ class PostgresQuotas:
 
     async def take(self, owner: str, per_minute: int, wanted: int, back: int = 0) -> TakenRequests:
         async with self._link.use() as connection:
-            row = await connection.fetchrow(_TAKE, owner, per_minute, wanted, back, _SLACK, self._wall())
+            asked = (min(number, _MOST) for number in (per_minute, wanted, back))
+            row = await connection.fetchrow(_TAKE, owner, *asked, _SLACK, self._wall())
         return TakenRequests(*row)
 
     async def admit(self, owner: str, run: str, most: int, money: float) -> Admission:
