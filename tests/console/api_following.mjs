@@ -90,6 +90,15 @@ test("a refusal is told as the server's sentence and not tried again", async () 
   assert.deepEqual([read.states, read.detail, asked.length], [["connecting", "refused"], "There is no run 'r1'.", 1]);
 });
 
+test("a reader that has more than is left of the run is told to forget it, and reads again from the first event", async () => {
+  const error = { message: "there is no event 9 in this run", code: "x", param: "after" };
+  const asked = serving([() => json(400, { error }), (address) => stream(address)]);
+  const read = await followed(new Api(), 9);
+  assert.equal(read.events[0][0], "reset");
+  assert.deepEqual(told(read).slice(1), [1, 2, 4, 5]);
+  assert.deepEqual(asked.map(({ address }) => /after=(\d+)/.exec(address)[1]), ["9", "0"]);
+});
+
 test("a reader that needs a key says so", async () => {
   serving([() => refusal(401, "a key is needed")]);
   const api = new Api();

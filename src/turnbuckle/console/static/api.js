@@ -343,6 +343,12 @@ class Follower {
     const problem = problemOf(response, body);
     if (problem.status === 401) this.api.needKey(problem.message);
     if (problem.status >= 500 || problem.status === 429) return { after: problem.retryAfter };
+    if (problem.status === 400 && this.after && body?.error?.param === "after") {
+      // The run ends in front of what was told here: its last words are lost. What is left is read again.
+      this.after = 0;
+      this.told.event("reset", { type: "reset", seq: 0, after: 0 }, 0);
+      return {};
+    }
     return { refused: problem.message };
   }
 }
