@@ -34,7 +34,14 @@ def test_a_rule_that_somebody_took_out_of_the_file_holds_no_more_and_does_not_co
     assert patterns(read_rules(file)) == patterns(book.of("local")) == ["ls", "make test"]
 
 
-@pytest.mark.parametrize("mistake", [b"[{", b"{}", b'[{"tool": 1}]', b"\xff", b""])
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        *(b"[{", b"{}", b'[{"tool": 1}]', b"\xff", b""),
+        pytest.param(b'[{"tool": "\xff", "rule": "allow"}]', id="no letters"),
+        pytest.param(b'[{"tool": "a", "rule": "allow", "b": ' + b"[" * 100_000, id="brackets"),
+    ],
+)
 def test_a_file_with_a_mistake_allows_nothing_and_is_not_written_over(mistake: bytes, tmp_path: Path):
     file = tmp_path / "allowed.json"
     file.write_bytes(mistake)
@@ -116,3 +123,12 @@ def test_a_rule_that_cannot_be_taken_out_of_the_file_still_holds_and_that_is_sai
     with pytest.raises(OSError, match="directory"):
         asyncio.run(book.remove(book.all()[0].id))
     assert patterns(book.of("local")) == ["make"]
+
+
+def test_a_rule_that_was_never_stored_can_be_taken_away_where_nothing_can_be_stored(tmp_path: Path):
+    (tmp_path / "data").write_text("in the way")
+    book = ConsentBook(tmp_path / "data" / "allowed.json")
+    add(book, MAKE, LIST)
+    gone = asyncio.run(book.remove(book.all()[0].id))
+    assert gone is not None
+    assert patterns(book.of("local")) == ["ls"]

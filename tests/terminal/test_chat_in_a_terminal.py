@@ -255,7 +255,7 @@ def test_a_dumb_terminal_gets_plain_lines_and_no_escape_codes(terminal, tmp_path
     chat.type("run touch made")
     chat.send("Enter")
     chat.wait_for("$ touch made")
-    chat.wait_for("y/n >")
+    chat.wait_for("y/a/n >")
     chat.type("y")
     chat.send("Enter")
     chat.wait_for("completed after")

@@ -91,8 +91,9 @@ class ConsentBook:
         async with self._changing:
             found = next((one for one in self.all() if one.id == rule and owner in (None, one.owner)), None)
             if found is not None:
-                self._unstored = _without(self._unstored, found)
-                await self._change(lambda known: _without(known, found))
+                if any(one.id == rule for one in self._stored):
+                    await self._change(lambda known: _without(known, found))
+                self._unstored = tuple(one for one in self._unstored if one != found)
                 self._sort()
             return found
 
@@ -144,6 +145,8 @@ def _read(file: Path) -> Rules:
             return msgspec.json.decode(opened.read(_LARGEST), type=tuple[GivenRule, ...])
     except FileNotFoundError:
         return ()
+    except (UnicodeDecodeError, RecursionError) as error:  # letters that are none, or too many brackets
+        raise msgspec.DecodeError(str(error)) from None
 
 
 def _joined(known: Rules, rules: Rules) -> Rules:

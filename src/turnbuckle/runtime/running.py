@@ -7,6 +7,7 @@ from typing import Any
 from turnbuckle.runtime.consent_book import ConsentBook
 from turnbuckle.runtime.driver import Driver, PersonsAnswer
 from turnbuckle.runtime.log import RunLog
+from turnbuckle.turn.approvals import question
 from turnbuckle.turn.facts import Waited
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.ids import RunId
@@ -61,10 +62,13 @@ class Running:
         return await asyncio.shield(asyncio.ensure_future(self._answer(approval, verdict, by, text, always)))
 
     async def _answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str, always: bool) -> bool:
+        await self.log.settled()  # so that the question is known here, too
+        asked = question(self.turn, approval)
         if not await self._driver.answer(approval, verdict, by, text, always):
             return False
-        if always and self.user is not None:
-            await self._allowed.add(self.user, self.turn.rules)
+        if always and asked is not None and self.user is not None:
+            # No others of this run: one that was taken away since must not come back with these.
+            await self._allowed.add(self.user, asked.always)
         return True
 
     async def steer(self, message: str, messages: tuple[Message, ...], origin: Origin) -> bool:

@@ -164,3 +164,19 @@ def test_what_one_owner_always_allows_is_asked_of_every_other_and_again_once_it_
         assert await asks(ann)
 
     run_scenario(scenario, tmp_path, lister)
+
+
+@pytest.mark.requirement("H10")
+def test_a_rule_that_was_taken_away_does_not_come_back_with_the_next_one_of_the_same_run(tmp_path: Path):
+    async def scenario(live: LiveServer) -> None:
+        run = await live.begin("Change a.txt", ask_first=True)
+        await answer(live, await asked(live, run), "allow_always")
+        second = await asked(live, run, 1)
+        [rule] = (await live.get("/v1/rules")).json["data"]
+        assert (await live.ask("DELETE", f"/v1/rules/{rule['id']}")).status == 200
+        await answer(live, second, "allow_always")
+        await live.ended(run)
+        left = (await live.get("/v1/rules")).json["data"]
+        assert [one["text"] for one in left] == ['"shell:true" = "allow"']
+
+    run_scenario(scenario, tmp_path, writer)

@@ -16,13 +16,13 @@ from typing import Any, Literal, TextIO
 
 from turnbuckle.cli.chat.controller import ChatController
 from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput, UserWords
+from turnbuckle.cli.chat.view import prompt_for
 from turnbuckle.cli.follow import PIPE_EVERY
 from turnbuckle.cli.pieces import Break, Line, Piece
 from turnbuckle.cli.screen import Screen
 
 LONGEST_LINE = 1 << 20  # characters of one line; a pasted file has less
-_PROMPT = "> "
-_PROMPTS = {"approval": "y/n > ", "question": "answer > "}
+_SIGN = "> "
 
 
 class PlainFront:
@@ -71,7 +71,7 @@ class PlainFront:
             return
         if view.question is None and (view.running or view.queued):
             return
-        prompt = _PROMPT if view.question is None else _PROMPTS[view.question.kind]
+        prompt = prompt_for(view, _SIGN)
         self._prompted = True
         self._prompting = asyncio.ensure_future(self._write(lambda: self._screen.raw(prompt)))
 

@@ -28,7 +28,7 @@ from turnbuckle.cli.chat.controller import ChatController
 from turnbuckle.cli.chat.pastes import CHANGED, FoldedPastes
 from turnbuckle.cli.chat.printing import PROMPT, Typesetter
 from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput, UserWords
-from turnbuckle.cli.chat.view import View
+from turnbuckle.cli.chat.view import View, prompt_for
 from turnbuckle.cli.chat.workspace_files import ChatFiles
 from turnbuckle.cli.pieces import Tone
 from turnbuckle.turn.labels import shortened
@@ -171,7 +171,7 @@ class TerminalFront:
         shown: StyleAndTextTuples = []
         for style, text in lines[-room:]:
             shown += [(style, text), ("", "\n")]
-        return [*shown, ("class:prompt", _prompt(view))]
+        return [*shown, ("class:prompt", prompt_for(view, PROMPT))]
 
     def _live(self, view: View, width: int) -> list[tuple[str, str]]:
         rows = self._session.app.output.get_size().rows
@@ -314,14 +314,6 @@ class TerminalFront:
             await asyncio.wait(tasks)
         await self._print()
         return "leave" if left == "leave" else "quit"
-
-
-def _prompt(view: View) -> str:
-    if view.question is None:
-        return PROMPT
-    if view.question.kind == "question":
-        return f"answer {PROMPT}"
-    return f"{'y/a/n' if view.question.always else 'y/n'} {PROMPT}"
 
 
 def _status(view: View) -> str:

@@ -37,3 +37,12 @@ class View(Struct, frozen=True):
     lost: bool = False
     meter: str = ""
     own: str = ""
+
+
+def prompt_for(view: View, sign: str) -> str:
+    """What stands in front of what is typed: which answers count, and the sign."""
+    if view.question is None:
+        return sign
+    if view.question.kind == "question":
+        return f"answer {sign}"
+    return f"{'y/a/n' if view.question.always else 'y/n'} {sign}"
