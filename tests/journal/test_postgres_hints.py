@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from turnbuckle.journal.address import read_address
 from turnbuckle.journal.port import Item
 from turnbuckle.journal.postgres.hints import (
     GONE,
@@ -14,6 +15,8 @@ from turnbuckle.journal.postgres.hints import (
     read_hint,
     read_page,
 )
+from turnbuckle.journal.postgres.links import channel_of
+from turnbuckle.journal.postgres.listener import CALLS
 
 SECOND = 1 << 32
 
@@ -71,6 +74,20 @@ def test_many_hints_are_few_notifications_and_none_is_too_long():
     assert 1 < len(texts) < 20
     read = told(hints)
     assert {name: read[name][2][0].data for name in hints} == {name: hints[name].data[0] for name in hints}
+
+
+def test_a_stream_whose_name_has_many_bytes_is_announced_all_the_same():
+    name = "ä" * 600
+    assert told({name: hint_of(4, rows(5, b"\0" * 1000))}) == {name: (5, 0, [])}
+
+
+def test_the_channels_of_the_longest_schema_are_no_longer_than_a_name_may_be():
+    channels = {
+        channel_of(read_address(f"postgresql://host/db?schema={schema}")) + CALLS
+        for schema in ("s", "x" * 46, "x" * 47, "x" * 48, "x" * 47 + "y")
+    }
+    assert len(channels) == 5
+    assert max(map(len, channels)) <= 63
 
 
 def test_a_hint_that_nobody_can_read_is_told_as_that():

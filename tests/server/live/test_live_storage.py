@@ -20,6 +20,12 @@ FREE = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 CHAT = "/v1/chat/completions"
 
 
+@pytest.fixture(autouse=True)
+def on_a_disk(monkeypatch: pytest.MonkeyPatch):
+    """What is tried here is a folder of files, wherever the journals of other tests are."""
+    monkeypatch.delenv("TURNBUCKLE_TEST_STORE", raising=False)
+
+
 def asked(text: str, **more):
     return {"model": "agent", "messages": [{"role": "user", "content": text}], **more}
 

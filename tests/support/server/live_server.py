@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import math
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence, Sized
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -364,7 +364,11 @@ async def serve_live(folder: Path, behind: LabProvider, **settings: Any) -> Asyn
                 ServerCounts([each.slots for each in both]),
             )
             one.others = (other.port,)
-            one.service = cast(Service, SimpleNamespace(heartbeat=counts[0], slots=counts[1]))
+
+            async def leave(patience: float) -> None:
+                await asyncio.gather(*(each.leave(patience) for each in both))
+
+            one.service = cast(Service, SimpleNamespace(heartbeat=counts[0], slots=counts[1], leave=leave))
             yield one
     else:
         async with serve_one(folder, behind, **settings) as live:
@@ -374,11 +378,19 @@ async def serve_live(folder: Path, behind: LabProvider, **settings: Any) -> Asyn
 class ServerCounts:
     """What several servers count, together."""
 
-    def __init__(self, parts: Sequence[Sized]) -> None:
+    def __init__(self, parts: Sequence[Any]) -> None:
         self._parts = parts
 
     def __len__(self) -> int:
         return sum(map(len, self._parts))
+
+    @property
+    def dropped(self) -> int:
+        return sum(part.dropped for part in self._parts)
+
+    def interrupt_all(self) -> None:
+        for part in self._parts:
+            part.interrupt_all()
 
 
 @asynccontextmanager

@@ -93,8 +93,9 @@ def _text(stream: str, hint: Hint) -> str:
             words = [data.decode() for data in hint.data]
         except UnicodeDecodeError:
             return f"{name}:{hint.seq}"
-        if len(told := msgspec.json.encode((hint.before, hint.seq, words))) < _PAGE_BYTES - len(name) - 2:
-            return f"{name}:{told.decode()}"
+        told = msgspec.json.encode((hint.before, hint.seq, words)).decode()
+        if len(f"{name}:{told}".encode()) < _PAGE_BYTES:
+            return f"{name}:{told}"
     return f"{name}:{hint.seq}"
 
 

@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from hashlib import sha256
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -47,8 +48,10 @@ T = TypeVar("T")
 
 
 def channel_of(address: Address) -> str:
-    """On which the processes of a journal call each other."""
-    return f"turnbuckle_{address.schema}"
+    """On which the processes of a journal call each other. With `listener.CALLS` behind it it has at most 63
+    signs: the database refuses to notify anybody by a longer name."""
+    schema = address.schema
+    return f"turnbuckle_{schema if len(schema) <= 46 else sha256(schema.encode()).hexdigest()[:40]}"
 
 
 class DatabaseLink:
