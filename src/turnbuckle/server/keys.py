@@ -97,7 +97,11 @@ class KeyRing:
     async def refresh(self) -> None:
         """Read them. Raises StorageError."""
         self._due_at = self._now() + _READ_EVERY
-        self._shared = tuple(await self._stored.listed())
+        try:
+            self._shared = tuple(await self._stored.listed())
+        except BaseException:
+            self._due_at = 0.0  # a revocation that was heard of does not wait for a minute
+            raise
         self._by_hash = {key.hash: key for key in self._shared}
 
     async def look(self) -> None:
