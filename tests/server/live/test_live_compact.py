@@ -1,7 +1,9 @@
 """A client's own wish to make its conversation smaller: what it gets stands for the conversation."""
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.server.live_server import LiveServer, run_scenario
@@ -113,7 +115,7 @@ def test_a_model_of_a_small_window_is_told_less_and_a_picture_leaves_room_for_wo
         return await server.post("/v1/responses/compact", body, idempotency_key="k")
 
     reply = run_scenario(scenario, tmp_path, narrow)
-    assert reply.status == 200, reply.json
+    assert reply.status == 200, reply.json["error"]
     assert len(refused) <= 4
     first, last, summary = reply.json["output"]
     assert first["content"] == [{"type": "input_text", "text": INPUT[0]["content"]}]
@@ -165,3 +167,24 @@ def test_a_session_is_made_smaller_over_http_with_what_is_to_be_kept(tmp_path: P
         assert (await server.get("/v1/sessions/s/context")).json["summary"] == ""
 
     run_scenario(scenario, tmp_path, noting)
+
+
+@pytest.mark.requirement("J3", "I8")
+def test_a_summary_is_what_the_model_said_and_no_thought_or_unknown_part_of_it(tmp_path: Path):
+    odd = {"type": "odd", "text": 5}
+    said = {"type": "output_text", "text": "Task: launch.", "annotations": []}
+    hidden = [{"type": "reasoning_text", "text": "Hm."}]
+    thought: dict[str, Any] = {"type": "reasoning", "id": "rs_1", "summary": [], "content": hidden}
+    message: dict[str, Any] = {"type": "message", "id": "m", "role": "assistant", "status": "completed"}
+    output = [thought, {**message, "content": [said, odd]}]
+    body = {"id": "r", "object": "response", "model": "m", "status": "completed", "output": output}
+
+    async def scenario(server: LiveServer):
+        return await server.post("/v1/responses/compact", {"model": "lab", "input": INPUT})
+
+    def whole(request: LabRequest) -> Iterable[ScriptItem]:
+        return (Status(200, body=json.dumps(body)),)
+
+    reply = run_scenario(scenario, tmp_path, whole, protocol="openai_responses")
+    assert reply.status == 200, reply.json["error"]
+    assert opened(reply.json["output"][-1]["encrypted_content"]) == "Task: launch."

@@ -150,8 +150,10 @@ def _kept_items(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _text(response: dict[str, Any]) -> str:
-    parts = [part for item in response["output"] for part in item.get("content") or ()]
-    return "".join(part.get("text", "") for part in parts)
+    """What the model said, without its thoughts and parts that nobody here knows."""
+    said = [item for item in response["output"] if item.get("type") == "message"]
+    parts = [part for item in said for part in item.get("content") or ()]
+    return "".join(part["text"] for part in parts if part.get("type") == "output_text")
 
 
 def _unfinished(response: dict[str, Any]) -> Answer:
