@@ -147,6 +147,8 @@ def test_to_a_server_the_content_of_a_file_is_sent_behind_the_message(workspace)
         ("out", "leads out of this folder"),
         ("pipe", "is not a file"),
         ("gone", "No such file"),
+        ("harmless", "a rule denies"),
+        (".turnbuckle/keys", "is in the data folder"),
     ],
 )
 def test_what_cannot_be_sent_to_a_server_is_refused_and_nothing_is_sent(
@@ -160,7 +162,10 @@ def test_what_cannot_be_sent_to_a_server_is_refused_and_nothing_is_sent(
     (workspace / "out").symlink_to(other)
     (workspace / "gone").symlink_to(workspace / "nowhere")
     os.mkfifo(workspace / "pipe")
-    files = AttachedFiles(workspace, workspace / ".turnbuckle")
+    (workspace / "harmless").symlink_to(workspace / "secret.txt")
+    (workspace / ".turnbuckle").mkdir(exist_ok=True)
+    (workspace / ".turnbuckle" / "keys").write_text("a key")
+    files = AttachedFiles(workspace, workspace / ".turnbuckle", written({"read_file:secret*": "deny"}))
     with pytest.raises(ToolError, match=f"not sent: .*{why}"):
         files.named(f"read @src/app.py and @{name}")
 

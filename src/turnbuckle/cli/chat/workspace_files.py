@@ -155,6 +155,10 @@ class AttachedFiles(ChatFiles):
         real = os.path.realpath(self._root / path)
         if os.path.commonpath((root, real)) != root:
             raise ToolError(f"not sent: {path} leads out of this folder")
+        if not self._may(os.path.relpath(real, root)):
+            raise ToolError(f"not sent: {path} leads to a file that a rule denies to read_file")
+        if self._data in (real, *map(str, Path(real).parents)):
+            raise ToolError(f"not sent: {path} is in the data folder, which holds keys")
         try:
             kind = os.stat(real).st_mode
             if stat.S_ISDIR(kind):
