@@ -413,7 +413,7 @@ def test_an_answer_of_nothing_but_a_picture_or_sound_is_an_answer(
     run_scenario(scenario, tmp_path, model, protocol=protocol)
 
 
-@pytest.mark.requirement("I8", "L4")
+@pytest.mark.requirement("I8")
 def test_a_part_that_its_provider_does_not_take_back_does_not_end_the_conversation(tmp_path: Path) -> None:
     def strict(request: LabRequest) -> Iterable[ScriptItem]:
         answers = [one["content"] for one in request.body["messages"] if one["role"] == "assistant"]
