@@ -11,10 +11,12 @@ from msgspec.structs import replace
 from support.objects.s3_server import failing, new_bucket, store_at
 
 from turnbuckle.errors import ConfigError
+from turnbuckle.journal.port import MAX_ITEM
 from turnbuckle.objects.folder import FolderObjects
 from turnbuckle.objects.memory import MemoryObjects
 from turnbuckle.objects.opening import open_objects
 from turnbuckle.objects.port import StoreAway, StoreFull, StoreRefused, area_of, object_key, stream_of
+from turnbuckle.objects.s3 import client_seconds, seconds_for
 from turnbuckle.objects.settings import ObjectSettings
 from turnbuckle.settings import Settings, secrets_of
 from turnbuckle.testing.conformance import objects
@@ -188,3 +190,7 @@ def test_a_share_that_hangs_holds_a_few_threads_and_no_more(tmp_path: Path):
 def test_a_password_in_the_address_of_a_store_is_a_secret():
     settings = Settings(objects=ObjectSettings(endpoint=f"https://me:{SECRET}@e.example", secret_key="plain"))
     assert secrets_of(settings, {}).values == {SECRET, "plain"}
+
+
+def test_the_client_gives_a_large_object_as_long_as_it_may_take():
+    assert client_seconds(2.0) >= seconds_for(MAX_ITEM, 2.0) > seconds_for(1, 2.0)

@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 _BYTES_A_SECOND = 1 << 20
 """What a line must bring at least: so much longer may a large object take."""
+_LARGEST = 64 << 20
 _PIECE = 1 << 20
 _RETRIES = 2
 _CODE = re.compile(r"<Code>\s*(\w{1,60})\s*</Code>")
@@ -59,7 +60,7 @@ class S3Objects:
             client_options={
                 "allow_http": address.endpoint.startswith("http://"),
                 "connect_timeout": limit,
-                "timeout": f"{int(timeout * 1000)}ms",
+                "timeout": f"{int(client_seconds(timeout) * 1000)}ms",
             },
             retry_config={"max_retries": _RETRIES, "retry_timeout": limit},
             virtual_hosted_style_request=False,
@@ -98,7 +99,7 @@ class S3Objects:
                     await asyncio.to_thread(opened.write, memoryview(piece))
 
         try:
-            await self._do(key, read, 64 * _BYTES_A_SECOND)
+            await self._do(key, read, _LARGEST)
             pending.replace(file)
         finally:
             pending.unlink(missing_ok=True)
@@ -123,7 +124,7 @@ class S3Objects:
         """The client lets go of its connections by itself."""
 
     async def _do(self, key: str, work: Callable[[], Awaitable[T]], size: int) -> T:
-        seconds = self._timeout + size / _BYTES_A_SECOND
+        seconds = seconds_for(size, self._timeout)
         try:
             async with asyncio.timeout(seconds):
                 return await work()
@@ -151,6 +152,16 @@ class S3Objects:
         if code == "NoSuchBucket":
             return StoreRefused(f"{why}: there is no such bucket")
         return StoreFull(why) if status == "507" or "QuotaExceeded" in code else StoreAway(why)
+
+
+def seconds_for(size: int, timeout: float) -> float:
+    """How long something with so many bytes may take."""
+    return timeout + size / _BYTES_A_SECOND
+
+
+def client_seconds(timeout: float) -> float:
+    """The client's own limit is the same for all requests, and has to let the largest body through."""
+    return seconds_for(_LARGEST, timeout)
 
 
 def _code(text: str) -> str:
