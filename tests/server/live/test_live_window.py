@@ -166,6 +166,13 @@ def test_a_conversation_with_pictures_and_documents_is_made_smaller_and_goes_on(
                 assert (await server.get("/v1/sessions/a/context")).json["summary"] == NOTES
                 listed = (await server.get("/v1/sessions/a/messages?limit=100")).json["data"]
                 assert json.dumps(listed).count("Picture ") == 9
+                found = (await server.get("/v1/sessions?q=Picture%201")).json["data"]
+                assert [(one["id"], "Picture 1" in one["snippet"]) for one in found] == [("a", True)]
+                runs = (await server.get("/v1/runs?session=a&limit=50")).json["data"]
+                ledgers = [(await server.get(f"/v1/runs/{one['id']}/ledger")).json for one in runs]
+                spent = [entry for ledger in ledgers for entry in ledger["entries"]]
+                assert {entry["cause"] for entry in spent} == {"compaction"}
+                assert all(entry["input_tokens"] and entry["output_tokens"] for entry in spent)
                 last = json.dumps(behind.lab.requests[-1].body["messages"])
                 assert "Picture 0: what is it? [a picture (image/png), which is no longer in sight]" in last
                 assert last.count("data:image/png") < 9
