@@ -82,6 +82,7 @@ def test_a_chat_needs_no_server_no_key_and_no_network(tmp_path):
             ]
             assert context.startswith("The model is told ")
             assert drafts == "no open drafts"
+            assert talk.view().queued == ()
             for line in ("/undo compaction", "/Undo  Compaction", "/undo", "/undo", "/undo", "/undo"):
                 talk.entered(line)
             await talk.settled()

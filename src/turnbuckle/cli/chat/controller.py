@@ -307,7 +307,7 @@ class ChatController:
             case Command("diff", path):
                 await self._front.show(await diff_pieces(self._place, self._run or self._last_run, path))
             case Command("compact", rest):
-                await self._send(f"/compact {rest}".rstrip(), None)  # a run of its own
+                await self._send(f"/compact {rest}".rstrip(), None, repeated=False)  # a run of its own
             case Command("context" | "cost" | "tools" as word):
                 await self._tell(await self._place.told(self.session, f"/{word}"))
             case Command("rules", rest):
@@ -331,7 +331,8 @@ class ChatController:
     async def _tell(self, text: str) -> None:
         await self._front.show([CommandOutput(text)])
 
-    async def _send(self, text: str, busy: Busy | None) -> None:
+    async def _send(self, text: str, busy: Busy | None, *, repeated: bool = True) -> None:
+        """`repeated`: the run shows these words when it has them, and until then they wait."""
         if self.machine is not None and self.machine.files is not None and "@" in text:
             text = await asyncio.to_thread(self.machine.files.named, text)
         key, route = self._new_name("k"), self.route
@@ -344,6 +345,8 @@ class ChatController:
         except BaseException:
             self._pending.pop(key, None)
             raise
+        if not repeated:
+            self._pending.pop(key, None)
         self._await(taken.run)
         self._front.refresh()
 
