@@ -40,14 +40,17 @@ def test_what_is_typed_is_short_on_the_screen_and_whole_for_the_model(columns, t
         chat.wait_until(lambda _: chat.text().count("completed after") == 2)
         assert said() == "read notes/plan.md"
 
-        chat.type("!echo mine; pwd")
+        chat.type("!echo mine @notes/plan.md; pwd")
         chat.send("Enter")
         chat.wait_for("/share sends this to the model")
         assert len(behind.provider.requests) == 2
         chat.type("/share is it right?")
         chat.send("Enter")
         chat.wait_until(lambda _: chat.text().count("completed after") == 3)
-        assert said().startswith("I ran `echo mine; pwd` (exit code 0). It printed:\n```\nmine\n")
+        shared = (
+            "I ran `echo mine @notes/plan.md; pwd` (exit code 0). It printed:\n```\nmine @notes/plan.md\n"
+        )
+        assert said().startswith(shared)
         assert said().endswith("\n```\nis it right?")
 
         chat.type("/tools")

@@ -303,7 +303,7 @@ class ChatController:
             case Command("!", command) if self._own is not None:
                 await self._tell(shown(await self._own.run(command)))
             case Command("share", words) if self._own is not None:
-                await self._send(self._own.message(words), self.busy)
+                await self._send(self._own.message(words), self.busy, named=False)
             case Command("diff", path):
                 await self._front.show(await diff_pieces(self._place, self._run or self._last_run, path))
             case Command("compact", rest):
@@ -331,9 +331,10 @@ class ChatController:
     async def _tell(self, text: str) -> None:
         await self._front.show([CommandOutput(text)])
 
-    async def _send(self, text: str, busy: Busy | None, *, repeated: bool = True) -> None:
-        """`repeated`: the run shows these words when it has them, and until then they wait."""
-        if self.machine is not None and self.machine.files is not None and "@" in text:
+    async def _send(self, text: str, busy: Busy | None, *, repeated: bool = True, named: bool = True) -> None:
+        """`repeated`: the run shows these words when it has them, and until then they wait. `named`: an `@`
+        in them names a file; in the output of a command it may be anything."""
+        if named and self.machine is not None and self.machine.files is not None and "@" in text:
             text = await asyncio.to_thread(self.machine.files.named, text)
         key, route = self._new_name("k"), self.route
         self._pending[key] = text
