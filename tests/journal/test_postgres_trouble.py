@@ -13,6 +13,7 @@ from support.postgres.server import address_by, address_in, new_schema, shared_s
 
 from turnbuckle.journal.address import is_database, password_of, read_address, shown
 from turnbuckle.journal.port import (
+    Claim,
     Conflict,
     Damaged,
     FormatUnknown,
@@ -271,6 +272,41 @@ def test_a_process_that_has_lost_one_of_its_connections_is_not_taken_for_dead(lo
         return type(found)
 
     assert asyncio.run(asyncio.wait_for(main(), 100)) is Held
+
+
+@pytest.mark.requirement("K3")
+def test_whoever_is_back_first_when_all_lost_the_database_takes_nothing_until_the_others_had_time():
+    async def main():
+        server, schema, now = shared_server(), new_schema(), [1000.0]
+        first = await open_postgres(server.url(schema), Clocks(grace=0.001, monotonic=lambda: now[0]))
+        async with NetworkProxy(socket_in(server.folder)) as line:
+            journal = await open_postgres(address_by(line, schema))
+            await journal.claim("run", "one", 600)
+            await journal.append("run", [b"a"], after=0, epoch=0, grade=Grade.SYNCED)
+            old = first.listener.pid
+            line.refuses = True
+            line.cut()
+            for pid in (old, *(link.pid for link in first.links.values() if link.pid)):
+                server.sql(f"SELECT pg_terminate_backend({pid}, 10000)")
+            while first.listener.pid in (0, old):
+                await asyncio.sleep(0)
+            early = await first.claim("run", "two", 60)
+            line.refuses = False
+            await journal.append("run", [b"b"], after=1, epoch=0, grade=Grade.SYNCED)
+            line.refuses = True
+            line.cut()
+            now[0] += 1
+            late: Held | Claim = early
+            while isinstance(late, Held):  # the database notices a moment later that the line is gone
+                late = await first.claim("run", "two", 60)
+            journal.abort()
+        await first.close()
+        return early, late.epoch
+
+    early, epoch = asyncio.run(asyncio.wait_for(main(), 100))
+    assert isinstance(early, Held)
+    assert early.by == "one"
+    assert epoch == 1
 
 
 @pytest.mark.requirement("K3")

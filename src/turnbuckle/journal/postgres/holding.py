@@ -53,8 +53,8 @@ class HoldingReader(PostgresReader):
         self._finding = asyncio.Lock()
         self._hot = HotTails()
         self._unsure = UnsureItems()
-        self._relaxed = DatabaseLink(address, relaxed=True, node=node)
-        self._sure = DatabaseLink(address, node=node)
+        self._relaxed = DatabaseLink(address, relaxed=True, node=node, grace=self._grace)
+        self._sure = DatabaseLink(address, node=node, grace=self._grace)
         self._committer = LaneCommitter(self._relaxed, self._sure, self._channel, self._note_work)
         self.listener.own = lambda: self._relaxed.pid
         self.listener.back = self._look_after_unsure

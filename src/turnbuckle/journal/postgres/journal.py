@@ -48,8 +48,8 @@ class PostgresJournal(HoldingReader):
 
     def __init__(self, address: Address, clocks: Clocks) -> None:
         super().__init__(address, clocks, secrets.randbits(62) | 1 << 61)
-        self._calling = DatabaseLink(address, relaxed=True, node=self._node)
-        self.nodes = PostgresNodes(self._calling, self._node, self._channel, clocks.grace, clocks.wall)
+        self._calling = DatabaseLink(address, relaxed=True, node=self._node, grace=self._grace)
+        self.nodes = PostgresNodes(self._calling, self._node, self._channel, self._grace, clocks.wall)
 
     # Writing
 
@@ -136,7 +136,7 @@ class PostgresJournal(HoldingReader):
                 seconds,
                 node=self._node,
                 is_left=stream not in self._live and stream not in self._claiming,
-                moment=(wall, now, self._clocks.grace),
+                moment=(wall, now, self._grace.seconds),
             )
             if not isinstance(found, Held):
                 self._claiming.add(stream)
@@ -213,7 +213,7 @@ class PostgresJournal(HoldingReader):
         now = self._clocks.leases()
 
         async def act(connection: Connection) -> bool:
-            found = await connection.fetch(rows.IS_FREE, [stream], now, self._clocks.grace)
+            found = await connection.fetch(rows.IS_FREE, [stream], now, self._grace.seconds)
             if not found or not found[0][1]:
                 return False
             if fault := merge_fault(merges):
@@ -249,7 +249,7 @@ class PostgresJournal(HoldingReader):
         noted = [*((one.stream, one.note) for one in appends if one.note is not None), *notes]
 
         async def act(connection: Connection) -> bool:
-            found = await connection.fetch(rows.IS_FREE, list(drops), now, self._clocks.grace)
+            found = await connection.fetch(rows.IS_FREE, list(drops), now, self._grace.seconds)
             if not all(free for _, free in found):
                 raise rows.NotFree
             for name, note in noted:

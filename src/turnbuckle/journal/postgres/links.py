@@ -18,6 +18,7 @@ import asyncpg
 from turnbuckle.journal.address import Address
 from turnbuckle.journal.port import Closed, JournalError, StorageFailed
 from turnbuckle.journal.postgres.errors import ERRORS, NETWORK, TRANSIENT, code_of, is_refused, translated
+from turnbuckle.journal.postgres.grace import GracePeriod
 
 CONNECT_SECONDS = 10.0
 COMMAND_SECONDS = 30.0
@@ -58,10 +59,19 @@ class DatabaseLink:
     """One connection. `relaxed` commits do not wait for the disk. As long as it lasts the process with the
     number `node` lives."""
 
-    def __init__(self, address: Address, *, relaxed: bool = False, node: int = 0) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        relaxed: bool = False,
+        node: int = 0,
+        grace: GracePeriod | None = None,
+    ) -> None:
         self._address = address
         self._relaxed = relaxed
         self._node = node
+        self._grace = grace
+        self._broke = False
         self._connection: Connection = None
         self._turn = asyncio.Lock()
         self._closed = False
@@ -79,16 +89,24 @@ class DatabaseLink:
                 raise Closed("the journal is closed")
             try:
                 if self._connection is None or self._connection.is_closed():
-                    self._connection = await connect(self._address, relaxed=self._relaxed, node=self._node)
+                    await self._connect()
                 yield self._connection
             except ERRORS as error:
                 if not is_refused(error):
+                    self._broke = self._connection is not None
                     self.drop()
                 raise translated(error, self._address.shown) from error
             except BaseException as error:
                 if not isinstance(error, JournalError | ValueError):  # cancelled in the middle of an exchange
                     self.drop()
                 raise
+
+    async def _connect(self) -> None:
+        broke = self._broke or self._connection is not None
+        self._connection = await connect(self._address, relaxed=self._relaxed, node=self._node)
+        if broke and self._grace is not None:
+            self._grace.run_out()
+        self._broke = False
 
     def drop(self) -> None:
         """Forget the connection, and end it without a word."""

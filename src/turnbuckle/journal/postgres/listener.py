@@ -15,6 +15,7 @@ import msgspec
 from turnbuckle.journal.address import Address
 from turnbuckle.journal.port import InUse, StorageError
 from turnbuckle.journal.postgres.errors import ERRORS, translated
+from turnbuckle.journal.postgres.grace import GracePeriod
 from turnbuckle.journal.postgres.hints import read_page
 from turnbuckle.journal.postgres.links import Connection, connect, lock_alone, pid_of, writer_of
 
@@ -42,6 +43,7 @@ class Listener:
         self._connection: Connection = None
         self._task: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
+        self.grace = GracePeriod()
         self.alone = False
         """Whether no other process may write beside this one."""
         self.beside = False
@@ -102,7 +104,7 @@ class Listener:
             connection.terminate()
             raise
         self._lost.clear()
-        connection.add_termination_listener(lambda _: self._lost.set())
+        connection.add_termination_listener(self._on_loss)
         self._connection = connection
 
     async def _keep(self) -> None:
@@ -128,8 +130,13 @@ class Listener:
                 continue
             failed = 0
             if was_closed:
+                self.grace.run_out()
                 self.back()
             self._looked()
+
+    def _on_loss(self, _: object) -> None:
+        self.grace.begin()
+        self._lost.set()
 
     def _on_hint(self, _: object, pid: int, __: str, payload: object) -> None:
         if pid == self.own():

@@ -20,14 +20,13 @@ from turnbuckle.journal.nodes import PINNED, NodeRow, NodeState, NodeTimeout, Pe
 from turnbuckle.journal.port import Closed, JournalError, StorageError, StreamRow
 from turnbuckle.journal.postgres import rows
 from turnbuckle.journal.postgres.gossip import MEMO, PostgresGossip
+from turnbuckle.journal.postgres.grace import GracePeriod
 from turnbuckle.journal.postgres.keys import PostgresKeys
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink
 from turnbuckle.journal.postgres.listener import CALLS
 from turnbuckle.journal.postgres.quotas import PostgresQuotas
 from turnbuckle.journal.postgres.schema import version_of
 
-GRACE = 3.0
-"""Seconds after its start in which the database knows of no process that it is dead."""
 LOOK = 0.25
 """Seconds between two looks if nobody calls."""
 PATIENCE = 30.0
@@ -124,7 +123,7 @@ class PostgresNodes:
         link: DatabaseLink,
         number: int,
         channel: str,
-        grace: float,
+        grace: GracePeriod,
         wall: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._link = link
@@ -189,14 +188,16 @@ class PostgresNodes:
 
     async def ask(self, stream: str, data: bytes) -> bytes | None:
         async with self._link.use() as connection:
-            put = await connection.fetchrow(_PUT, stream, self._number, self._grace, data, self._channel)
+            put = await connection.fetchrow(
+                _PUT, stream, self._number, self._grace.seconds, data, self._channel
+            )
         if put is None:
             return None
         return await self._answer_to(int(put[0]), PATIENCE)
 
     async def ask_all(self, data: bytes) -> list[bytes | None]:
         async with self._link.use() as connection:
-            put = await connection.fetch(_PUT_ALL, self._number, self._grace, data, self._channel)
+            put = await connection.fetch(_PUT_ALL, self._number, self._grace.seconds, data, self._channel)
         given = await asyncio.gather(
             *(self._answer_to(int(number), _GLANCE) for number, _ in put), return_exceptions=True
         )
@@ -230,7 +231,7 @@ class PostgresNodes:
             await self._collect(connection)
             if self._asked[number].done():
                 return False
-            return await connection.fetchval(_WITHDRAW, number, self._grace, self._number) is not None
+            return await connection.fetchval(_WITHDRAW, number, self._grace.seconds, self._number) is not None
 
     # Looking around
 
@@ -239,14 +240,14 @@ class PostgresNodes:
         async with self._link.use() as connection:
             for kind, status in _SHARED:
                 got = await connection.fetch(
-                    _UNHELD, self._grace, kind, status, limit, list(but), list(labels)
+                    _UNHELD, self._grace.seconds, kind, status, limit, list(but), list(labels)
                 )
                 found.append([rows.stream_row(row) for row in got])
         return Unheld(*found)
 
     async def count_unheld(self) -> int:
         async with self._link.use() as connection:
-            return int(await connection.fetchval(_COUNT_UNHELD, self._grace))
+            return int(await connection.fetchval(_COUNT_UNHELD, self._grace.seconds))
 
     def call(self) -> None:
         self._calls = True
@@ -254,7 +255,7 @@ class PostgresNodes:
 
     async def listed(self) -> Sequence[NodeRow]:
         async with self._link.use() as connection:
-            found = await connection.fetch(_LISTED, self._grace, self._number)
+            found = await connection.fetch(_LISTED, self._grace.seconds, self._number)
         return [replace(NodeRow(*row[0:8]), labels=tuple(row[8].split())) for row in found]
 
     async def _keep_looking(self) -> None:
@@ -290,7 +291,7 @@ class PostgresNodes:
                 await connection.execute("SELECT pg_notify($1, $2)", self._channel, _WORK)
             if self._asked:
                 await self._collect(connection)
-            taken = await connection.fetch(_TAKE, self._number, self._grace) if self._perform else []
+            taken = await connection.fetch(_TAKE, self._number, self._grace.seconds) if self._perform else []
         for number, asker, data in taken:
             task = asyncio.create_task(self._do(int(number), bytes(data)), name=f"question of {asker}")
             self._doing.add(task)
@@ -342,7 +343,7 @@ class PostgresNodes:
         """Sweep away the nodes that are gone, and what nobody waits for any more."""
         async with self._link.use() as connection:
             await connection.execute(_TIDY_QUESTIONS)
-            await connection.execute(_TIDY_NODES, self._grace)
+            await connection.execute(_TIDY_NODES, self._grace.seconds)
             await connection.execute(_TIDY_PINS)
         await self.quotas.tidy()
         await self.gossip.tidy()
@@ -356,6 +357,6 @@ async def list_nodes(place: str) -> Sequence[NodeRow]:
         async with link.use() as connection:
             if await version_of(connection, address) < _SINCE:
                 return []
-        return await PostgresNodes(link, 0, "", GRACE).listed()
+        return await PostgresNodes(link, 0, "", GracePeriod()).listed()
     finally:
         await link.close()

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from turnbuckle.journal.postgres import rows
+from turnbuckle.journal.postgres.grace import GracePeriod
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink, again
 from turnbuckle.journal.quotas import DAY, Admission, QuotaUse, TakenRequests
 
@@ -73,7 +74,7 @@ class PostgresQuotas:
         self,
         link: DatabaseLink,
         number: int,
-        grace: float,
+        grace: GracePeriod,
         wall: Callable[[], float | None],
         due: Callable[[], None],
     ) -> None:
@@ -92,7 +93,7 @@ class PostgresQuotas:
         return TakenRequests(*row)
 
     async def admit(self, owner: str, run: str, most: int, money: float) -> Admission:
-        given = (owner, run, self._number, most, money, self._today(), self._grace)
+        given = (owner, run, self._number, most, money, self._today(), self._grace.seconds)
 
         async def ask(waits: bool) -> Admission | None:
             async with self._link.use() as connection:
@@ -125,12 +126,12 @@ class PostgresQuotas:
     async def use(self, owner: str) -> QuotaUse:
         await self.flush()
         async with self._link.use() as connection:
-            row = await connection.fetchrow(_USE, owner, self._today(), self._grace)
+            row = await connection.fetchrow(_USE, owner, self._today(), self._grace.seconds)
         return QuotaUse(*row)
 
     async def abandoned(self, limit: int = 100) -> list[str]:
         async with self._link.use() as connection:
-            found = await connection.fetch(_ABANDONED, self._grace, limit, self._number)
+            found = await connection.fetch(_ABANDONED, self._grace.seconds, limit, self._number)
         return [row[0] for row in found]
 
     async def settle(self, run: str, cost: float | None) -> None:
@@ -164,7 +165,7 @@ class PostgresQuotas:
     async def tidy(self) -> None:
         """Forget owners who have used nothing today, and runs that were left long ago and never went on."""
         async with self._link.use() as connection:
-            await connection.execute(_FORGET_SLOTS, self._today(), self._grace)
+            await connection.execute(_FORGET_SLOTS, self._today(), self._grace.seconds)
             await connection.execute(_FORGET_OWNERS, self._today())
 
     async def _write(self, connection: Connection, told: dict[str, _SlotNews]) -> None:

@@ -26,6 +26,7 @@ from turnbuckle.journal.port import (
     Take,
 )
 from turnbuckle.journal.postgres import rows, search
+from turnbuckle.journal.postgres.grace import GRACE, GracePeriod
 from turnbuckle.journal.postgres.group_reads import GroupReads, clamped
 from turnbuckle.journal.postgres.hints import GONE, read_hint
 from turnbuckle.journal.postgres.links import (
@@ -37,7 +38,6 @@ from turnbuckle.journal.postgres.links import (
     writer_of,
 )
 from turnbuckle.journal.postgres.listener import Listener
-from turnbuckle.journal.postgres.nodes import GRACE
 from turnbuckle.journal.postgres.schema import version_of
 from turnbuckle.journal.trouble import TroubleBook
 from turnbuckle.journal.words import kept
@@ -67,6 +67,7 @@ class PostgresReader:
     def __init__(self, address: Address, clocks: Clocks, node: int = 0) -> None:
         self.address = address
         self._clocks = clocks
+        self._grace = GracePeriod(clocks.grace, clocks.monotonic)
         self._book = TroubleBook(time.time)
         self._closed = False
         self._writer = ""
@@ -75,6 +76,7 @@ class PostgresReader:
         self._group = GroupReads(self._ask)
         self._channel = channel_of(address)
         self.listener = Listener(address, node, self._channel, self._heard, self._waiters.wake_all)
+        self.listener.grace = self._grace
 
     async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
         self._check_open()
@@ -114,7 +116,7 @@ class PostgresReader:
         place = None if after is None else (after[0], kept(after[1]))
         return await self._ask(
             lambda connection: rows.list_streams(
-                connection, wanted, place, most, rows.Conditions(wanted, now, self._clocks.grace)
+                connection, wanted, place, most, rows.Conditions(wanted, now, self._grace.seconds)
             )
         )
 
@@ -125,7 +127,7 @@ class PostgresReader:
         limit: int = SEARCH_LIMIT,
         after: SearchPlace | None = None,
     ) -> SearchPage:
-        now, grace = self._clocks.leases(), self._clocks.grace
+        now, grace = self._clocks.leases(), self._grace.seconds
         if after is not None:
             after = SearchPlace(clamped(after.below), clamped(after.newest))
         return await self._ask(
