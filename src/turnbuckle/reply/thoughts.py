@@ -27,8 +27,7 @@ def is_foreign(state: ProviderState, rules: HistoryRules, model: str) -> bool:
 def can_return(part: Part, rules: HistoryRules, model: str, quirks: Quirks) -> bool:
     """Whether this part may be sent to that model as it is. Only reasoning and opaque parts can fail."""
     if isinstance(part, OpaquePart):
-        # Many hosts speak Chat Completions, and each knows parts of its own and refuses those of others.
-        bound = is_thought(part) or rules.protocol == "openai_chat"
+        bound = is_thought(part) or rules.parts_bound_to_model
         return not is_foreign(part.state, rules, model if bound else "")
     if not isinstance(part, ReasoningPart):
         return True

@@ -51,6 +51,8 @@ class HistoryRules(Struct, frozen=True, kw_only=True):
     refuses_blank_text: bool = False
     runs_text_together: bool = False
     """All text of a message is one string, so two texts need a break between them."""
+    parts_bound_to_model: bool = False
+    """Many hosts speak it, and each knows parts of its own and refuses those of others."""
 
     # Reasoning
     takes_plain_reasoning: bool = False

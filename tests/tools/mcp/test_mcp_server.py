@@ -47,7 +47,7 @@ def test_a_server_of_any_revision_is_understood(tmp_path: Path, start: str):
         ("half", "unknown", "exit code 3"),
         ("flood", "unknown", "that nobody asked for"),
         ("line", "unknown", "more than 4 MB"),
-        ("noise", "unknown", "no messages"),
+        ("noise", "unknown", "not messages"),
     ],
 )
 def test_a_call_has_the_one_outcome_that_is_true(tmp_path: Path, tool: str, status: str, words: str):
@@ -149,7 +149,7 @@ def test_a_server_that_does_not_even_answer_a_ping_is_ended(tmp_path: Path, star
     [
         ("hang", "did not start within 30 s"),
         ("die", "exit code 3"),
-        ("noise", "no messages"),
+        ("noise", "not messages"),
         ("unknown", "revision '1999-01-01'"),
     ],
 )

@@ -27,6 +27,7 @@ OPENAI_CHAT = Protocol(
         call_ids=NamePattern(r"[!-~]+"),
         joins_turns=False,
         runs_text_together=True,
+        parts_bound_to_model=True,
         takes_plain_reasoning=True,
         reasoning_leads=False,
     ),

@@ -135,6 +135,10 @@ class OutputWriter:
         """Whether such an item is there and goes on."""
         return item_id in self._staged
 
+    def was_placed(self, item_id: str) -> bool:
+        """Whether an item of somebody else with this id is or was there."""
+        return item_id in self._ids
+
     def stage(self, item_id: str, event: Mapping[str, Any]) -> bytes:
         """How far it has got."""
         index = self._staged[item_id]

@@ -359,9 +359,12 @@ class ResponsesRenderer:
             case ProviderStage(item=item):
                 if writer.is_placed(item):
                     self._out.append(writer.stage(item, data))
-                else:  # of a message, which stands elsewhere here, or of nothing at all
-                    where = self._message.where() if item and self._message is not None else {}
-                    about = {name: place for name, place in where.items() if name in data}
+                elif not item:
+                    self._out.append(writer.write(data["type"], **data))
+                elif self._message is not None and not writer.was_placed(item):
+                    # Of a message, which stands elsewhere here.
+                    where = self._message.where()
+                    about = {name: where[name] for name in where if name in data or name == "output_index"}
                     self._out.append(writer.write(data["type"], **{**data, **about}))
             case ProviderItem():
                 self._close_message()
