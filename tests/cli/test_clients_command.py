@@ -81,7 +81,7 @@ def test_a_file_is_written_once_and_what_was_there_is_kept(tmp_path: Path):
     assert now["provider"]["turnbuckle"]["options"]["baseURL"] == "http://127.0.0.1:8765/v1"
     assert json.loads((tmp_path / "opencode.json.1.old").read_text()) == {"theme": "dark"}
     again = command(tmp_path, "clients", "opencode", "--write")
-    assert "says so already" in again.err
+    assert "is already up to date" in again.err
     (tmp_path / "opencode.json").write_text("{} // mine")
     refused = command(tmp_path, "clients", "opencode", "--write")
     assert (refused.code, "was not changed" in refused.err) == (1, True)

@@ -123,9 +123,9 @@ def test_the_story_of_a_run_that_broke_and_went_on(tmp_path: Path):
 @pytest.mark.parametrize(
     ("facts", "event", "level", "message"),
     [
-        ([RunClaimed(2.0, 3)], "run_resumed", "info", "run taken up again"),
-        ([RunLeft(2.0, "stopping")], "run_left", "info", "let go of the run: stopping"),
-        ([StopAsked(2.0, "ann")], "stop_asked", "info", "stop asked by ann"),
+        ([RunClaimed(2.0, 3)], "run_resumed", "info", "run resumed"),
+        ([RunLeft(2.0, "stopping")], "run_left", "info", "run released: stopping"),
+        ([StopAsked(2.0, "ann")], "stop_asked", "info", "stop requested by ann"),
         ([ToolStarted(2.0, "c", "look", {"path": "x"}, "k")], "tool_started", "info", "look started"),
         (
             [ToolFinished(2.0, "c", "look", ToolOutcome("timed_out", seconds=3.0))],
@@ -143,7 +143,7 @@ def test_the_story_of_a_run_that_broke_and_went_on(tmp_path: Path):
             [ApprovalAsked(2.0, "a1", "c", "shell", {"command": "x"})],
             "approval_asked",
             "info",
-            "shell waits for a person (approval)",
+            "shell waits for approval (approval)",
         ),
         ([ApprovalAnswered(2.0, "a1", "denied", "ann")], "approval_answered", "info", "a1 denied"),
         (
@@ -175,7 +175,7 @@ def test_a_run_that_this_process_lost_is_told():
     stream = io.StringIO()
     with open_log("text", Redactor(), stream):
         observed([START], RunLines()).gone("r")
-    assert "WARNING this process drives the run no longer, and it has no end run=r" in stream.getvalue()
+    assert "WARNING this process no longer drives the run, which has not ended run=r" in stream.getvalue()
 
 
 @pytest.mark.requirement("H5")
@@ -268,7 +268,7 @@ def test_a_log_that_nobody_reads_holds_nobody_up_and_says_what_was_lost():
     stream.drained.set()
     writer.close()
     words = [line.split("WARNING ")[1] for line in stream.getvalue().splitlines()]
-    lost = "7 lines of the log are lost, since nobody read it in time"
+    lost = "7 log lines were dropped: the log was read too slowly"
     assert words == ["line 0", "line 1", lost, "line 2", "line 3"]
 
 

@@ -39,7 +39,7 @@ def test_one_long_piece_of_work_is_counted_and_logged(caplog: pytest.LogCaptureF
     with caplog.at_level(logging.WARNING, "turnbuckle.loop"):
         asyncio.run(watched(metrics, [LONGEST + 2 * EVERY]))
     assert counted(metrics) == 1
-    assert "the event loop was held for 0." in caplog.text
+    assert "the event loop was blocked for 0." in caplog.text
 
 
 def test_many_short_pieces_and_a_machine_that_is_busy_with_others_are_not_counted():

@@ -27,6 +27,7 @@ from turnbuckle.turn.facts import (
     ToolFinished,
 )
 from turnbuckle.vocab.events import Cut, Ended, FinishNoted, TextDelta, Usage, UsageNoted
+from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.prices import MILLION, Price
 from turnbuckle.vocab.tooling import ToolOutcome
@@ -212,6 +213,12 @@ def test_a_plain_answer_has_no_first_token_and_no_gap():
     metrics = Metrics(routes=["main"])
     observed([START, ask(stream=False), said("whole")], metrics)
     assert not [name for name in numbers(metrics) if name.startswith(("first_token", "gap"))]
+
+
+def test_a_call_that_a_person_stopped_is_not_a_break():
+    metrics = Metrics(routes=["main"])
+    observed([START, ask(), burst(Cut(failure("cancelled", "stopped")), at=4.0)], metrics)
+    assert not [name for name in numbers(metrics) if name.startswith("model_call_breaks_total")]
 
 
 def test_consents_and_readers_are_counted():

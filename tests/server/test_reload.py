@@ -160,6 +160,6 @@ def test_a_closed_terminal_stops_a_server_in_good_order_and_an_open_one_reloads_
     os.kill(process, signal.SIGHUP)
     told("settings read again: nothing changed")
     os.close(terminal)  # as a terminal window does: the kernel sends the signal
-    told("the terminal was closed: stopping in good order")
+    told("the terminal was closed: shutting down")
     _, status = os.waitpid(process, 0)
     assert os.waitstatus_to_exitcode(status) == 0

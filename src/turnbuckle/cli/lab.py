@@ -38,7 +38,7 @@ def serve(
     port: int = DEFAULT_PORT,
     host: str = "127.0.0.1",
 ) -> int:
-    """Play a case to any client of OpenAI's or Anthropic's API. Ctrl-C stops it.
+    """Play a case to any client of OpenAI's, Anthropic's or Gemini's API. Ctrl-C stops it.
 
     Parameters
     ----------
@@ -238,6 +238,7 @@ def tour(url: str, case: "Case") -> str:
             "  POST /v1/chat/completions   OpenAI Chat Completions",
             "  POST /v1/responses          OpenAI Responses",
             "  POST /v1/messages           Anthropic Messages",
+            "  POST /v1beta/models/…       Gemini",
             "  GET  /v1/models             one model for each case",
             "",
             "Any key will do. A model named lab:<case> picks a case. One that works:",

@@ -291,7 +291,7 @@ class ReadOnly(StorageFailed):
 
 
 class OutOfFiles(StorageFailed):
-    """The process has as many files open as it may have."""
+    """The process has reached its limit of open files."""
 
     fault = "out_of_files"
 

@@ -178,7 +178,7 @@ class LineWriter(logging.Handler):
                 self.lost += 1
 
     def _told(self, lost: int) -> str:
-        words = f"{lost} lines of the log are lost, since nobody read it in time"
+        words = f"{lost} log lines were dropped: the log was read too slowly"
         return self.format(logging.LogRecord(__name__, logging.WARNING, "", 0, words, None, None))
 
 
@@ -230,7 +230,7 @@ class RunLines:
             case RunStarted():
                 self._say(run, "run_started", "run started")
             case RunClaimed():
-                self._say(run, "run_resumed", "run taken up again", epoch=fact.epoch)
+                self._say(run, "run_resumed", "run resumed", epoch=fact.epoch)
             case Decided():
                 self._decided(run, fact)
             case ToolStarted():
@@ -242,14 +242,14 @@ class RunLines:
                 self._tool_finished(run, fact)
             case ApprovalAsked():
                 told: dict[str, Any] = {"approval": fact.approval, "kind": fact.kind, "tool": fact.name}
-                self._say(run, "approval_asked", f"{fact.name} waits for a person ({fact.kind})", **told)
+                self._say(run, "approval_asked", f"{fact.name} waits for approval ({fact.kind})", **told)
             case ApprovalAnswered():
                 told = {"approval": fact.approval, "verdict": fact.verdict, "by": fact.by}
                 self._say(run, "approval_answered", f"{fact.approval} {fact.verdict}", **told)
             case StopAsked():
-                self._say(run, "stop_asked", f"stop asked by {fact.by}", by=fact.by)
+                self._say(run, "stop_asked", f"stop requested by {fact.by}", by=fact.by)
             case RunLeft():
-                self._say(run, "run_left", f"let go of the run: {fact.why}")
+                self._say(run, "run_left", f"run released: {fact.why}")
             case RunEnded():
                 self._ended(run, fact)
             case _:
@@ -282,7 +282,7 @@ class RunLines:
 
     def gone(self, run: RunStats) -> None:
         self._say(
-            run, "run_lost", "this process drives the run no longer, and it has no end", logging.WARNING
+            run, "run_lost", "this process no longer drives the run, which has not ended", logging.WARNING
         )
 
     def _decided(self, run: RunStats, fact: Decided) -> None:

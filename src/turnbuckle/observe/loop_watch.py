@@ -50,7 +50,7 @@ class LoopWatch:
             self._counter.loop_turned(late, held)
             if held > LONGEST:
                 log.warning(
-                    "the event loop was held for %.2f s: nobody was served meanwhile",
+                    "the event loop was blocked for %.2f s: no requests were served",
                     held,
                     extra={"event": "loop_held"},
                 )

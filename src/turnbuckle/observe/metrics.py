@@ -137,6 +137,8 @@ class Metrics:
             self._stalls_survived.inc(run.stalls)
             run.stalls = 0
             return
+        if call.failure.kind == "cancelled":  # a person's stop breaks nothing, and is counted as such
+            return
         self._count(self._breaks, route, call.failure.kind, call.failure.clock or "")
         run.stalls += call.failure.kind == "stalled"
 
@@ -263,7 +265,7 @@ class Metrics:
     def _make_run_metrics(self) -> None:
         self._runs = self._counter("runs_total", "Runs that ended, by their outcome.", "outcome")
         self._resumed = self._counter(
-            "runs_resumed_total", "Runs taken up after their process died or let go."
+            "runs_resumed_total", "Runs resumed after their process died or released them."
         )
         active = Gauge("turnbuckle_runs_active", "Runs that this process drives.", registry=self._registry)
         active.set_function(lambda: len(self._active))
@@ -303,7 +305,7 @@ class Metrics:
         told = "The longest silence inside each streamed reply, in seconds."
         self._gap = self._histogram("gap_seconds", told, _WAITS, "route")
         self._tokens = self._counter("tokens_total", "Tokens as the providers counted them.", "direction")
-        told = "The part of the model's window that each request should take."
+        told = "Estimated part of the context window that each request fills."
         self._context = self._histogram("context_used_ratio", told, _SHARES, "route")
         self._compactions = self._counter(
             "compactions_total", "Histories that were made smaller, by the step.", "step"
@@ -319,12 +321,12 @@ class Metrics:
     def _make_gauges(self) -> None:
         told = "1 for how the route is: fit, benched, due to be tried again, probed."
         self._standing = self._gauge("route_standing", told, "route", "standing")
-        told = "By what the usual time limits of a route are multiplied, since its pace is known."
+        told = "Factor on a route's default timeouts, learned from its speed."
         self._clocks = self._gauge("route_clock_scale", told, "route", "clock")
         self._queued = self._gauge("queued_messages", "Messages that wait for a run of their session to end.")
-        told = "Seconds that the first of them has been waiting."
+        told = "Seconds that the oldest queued message has been waiting."
         self._queued_seconds = self._gauge("queued_seconds", told)
-        told = "Runs, one of each session, that no server drives: all are full, or lack a label."
+        told = "Waiting runs, one for each session, that no server has taken: all are full, or lack a label."
         self._unheld = self._gauge("runs_unheld", told)
         told = "Bytes: free and total of the data folder's file system, and of the journal."
         self._disk = self._gauge("disk_bytes", told, "part")

@@ -394,7 +394,7 @@ class SessionWorker(HeldSession):
             except (RunHeld, StorageError):
                 raise
             except (TurnbuckleError, JournalError) as error:
-                log.error("the run %s cannot be taken up: %s", left, error)
+                log.error("the run %s cannot be resumed: %s", left, error)
                 self._left = None
                 return False
             if left in self.state.given_up:

@@ -103,7 +103,7 @@ class Lifecycle:
             await self._manager.open(SessionId(row.name), row.user, take)
         except HeldElsewhere:
             if self._stores.desk is None:
-                log.error("the session %s is another process's", row.name)
+                log.error("the session %s is in use by another process", row.name)
         except (TurnbuckleError, JournalError) as error:  # all others are served
             log.error("the session %s cannot be opened: %s", row.name, error)
             self._leave_alone(row.name)
@@ -233,7 +233,7 @@ class Lifecycle:
             room = max(self._room, 0)
             await self._take_all(found.runs[:room], found.sessions[: max(room - len(found.runs), 0)])
         except (TurnbuckleError, JournalError) as error:
-            log.warning("work that nobody holds cannot be taken up now: %s", error)
+            log.warning("runs that nobody drives cannot be resumed now: %s", error)
         finally:
             self._looking = None
 

@@ -130,7 +130,7 @@ class RunService(RunReading):
         except RunUnknown:
             raise
         except (TurnbuckleError, JournalError) as error:
-            log.error("the run %s cannot be taken up: %s", run, error)
+            log.error("the run %s cannot be resumed: %s", run, error)
             return False
 
     async def _begin(self, new: NewRun, said: IncomingMessage | None, commands: bool) -> RunHandle:
@@ -229,7 +229,7 @@ class RunService(RunReading):
                 raise
             return None
         except (TurnbuckleError, JournalError) as error:
-            log.error("the run %s cannot be taken up: %s", row.name, error)
+            log.error("the run %s cannot be resumed: %s", row.name, error)
             return None
         self.watch.began(running, row.user)
         return running

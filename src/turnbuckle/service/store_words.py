@@ -4,10 +4,10 @@ whether the server is ready. Paths and names of streams are for the log alone.""
 WORDS: dict[str, str] = {
     "full": "the server's disk is full",
     "read_only": "the server may not write to its data folder",
-    "out_of_files": "the server has as many files open as it may have",
+    "out_of_files": "the server has reached its limit of open files",
     "gone": "the server's data folder is gone, or another one took its place",
     "damaged": "the server's journal is damaged",
-    "unknown_format": "the server's journal is not one that it can read",
+    "unknown_format": "the server's journal has an unknown format",
     "in_use": "another process has the server's journal",
     "failed": "the server's disk reported an error",
     "slow": "the server's disk does not answer",
@@ -17,15 +17,15 @@ WORDS: dict[str, str] = {
 """By the fault that an error of the store names."""
 TO_DO: dict[str, str] = {
     "full": "make room",
-    "read_only": "give it the right to, or mount the disk for writing",
+    "read_only": "give it write permission, or mount the disk for writing",
     "out_of_files": "raise its limit of open files",
     "gone": "put the folder back, or start the server again",
     "damaged": "stop the server and run turnbuckle doctor --mend",
     "unknown_format": "run turnbuckle doctor",
     "in_use": "stop the other one, or use another data folder",
-    "failed": "look into the log of the server and of the machine",
-    "slow": "look at the disk",
-    "away": "look at the database, and at the way to it",
+    "failed": "check the logs of the server and of the machine",
+    "slow": "check the disk",
+    "away": "check the database, and the network to it",
     "locked": "end whatever holds the lock",
 }
 """What helps, for whoever runs the server."""

@@ -50,7 +50,7 @@ class RunWatch:
             turn = running.turn
             self.slots.release(running.run, ended=turn.outcome is not None, cost=turn.tally.spent.cost)
             if error is not None:
-                log.error("the run %s was let go of: %s", running.run, error)
+                log.error("the run %s was released: %s", running.run, error)
             for watcher in self._watchers:
                 watcher.gone(running.run, error)
 

@@ -156,7 +156,7 @@ def _key(loaded: Loaded, server: str | None) -> str:
 def _new_key(loaded: Loaded, recipe: Recipe) -> str:
     require_data(loaded)
     if not (all_keys(loaded) or loaded.settings.server.api_keys):
-        _say("this is the first key: from now on the server takes no request without one")
+        _say("this is the first key: from now on every request needs one")
     _, token = create_key(loaded, recipe.name, OWNER)
     return token
 
@@ -183,7 +183,7 @@ def _write(recipe: Recipe, setup: Setup, *, is_secret: bool) -> int:
         _check_place(path, is_own=str(file.path).startswith("~"))
         text = merged(file, path.read_text(encoding="utf-8") if path.exists() else None)
         if text is None:
-            _say(f"{path} says so already")
+            _say(f"{path} is already up to date")
             return OK
         path.parent.mkdir(parents=True, exist_ok=True)
         copy = replace_file(path, text, is_secret=is_secret)
@@ -192,7 +192,7 @@ def _write(recipe: Recipe, setup: Setup, *, is_secret: bool) -> int:
         return fail(
             f"{path} was not changed: {why}. `turnbuckle clients {recipe.name}` prints the lines", FAILED
         )
-    _say(f"{path} is written" + (f"; what was there is in {copy}" if copy is not None else ""))
+    _say(f"wrote {path}" + (f"; the old version is in {copy}" if copy is not None else ""))
     for line in setup.shell:
         echo(line)
     return OK

@@ -126,7 +126,8 @@ def check_folders(settings: Settings) -> Iterator[Finding]:
     free = shutil.disk_usage(there).free
     if free < ROOM_WANTED:
         fix = (
-            "Make room: runs end when the journal cannot be written. `turnbuckle doctor --compact` may help."
+            "Free some space: runs wait while the journal cannot be written. "
+            "`turnbuckle doctor --compact` may help."
         )
         yield Finding(
             "wrong" if free < ROOM_NEEDED else "note", "disk", f"{free / 1e6:,.0f} MB are free", fix

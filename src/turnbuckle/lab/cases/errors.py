@@ -158,12 +158,12 @@ ERRORS: tuple[Case, ...] = (
     _case("foreign-json", "JSON that is not an answer", Garbage("json")),
     _case(
         "random-bytes",
-        "bytes of no meaning in the name of a stream",
+        "random bytes, declared as a stream",
         Garbage("bytes", 200, "text/event-stream"),
     ),
     _case(
         "plain-text",
-        "a load balancer's words in the name of a stream",
+        "a load balancer's text, declared as a stream",
         Garbage("text", 200, "text/event-stream"),
     ),
     _case("empty-body", "200 and not a byte", Garbage("empty")),

@@ -59,7 +59,7 @@ class Auth:
         self._locked = bool(self._written)
         if not self.needs_key and not self._near:
             raise ConfigError(
-                f"the server would listen on {host} for everybody, and there is no key: make one by "
+                f"the server would listen on {host} for everybody, and there is no key: create one with "
                 "`turnbuckle keys create NAME`, or set server.api_keys, or listen on 127.0.0.1"
             )
         if not self._near and any(len(token) < SHORTEST for token in written):
@@ -96,9 +96,7 @@ class Auth:
                 raise Problem(403, STRANGER, code="not_the_servers_user", should_retry=False)
         except ConfigError as error:
             log.error("%s", error)  # which keys are good is not known, so none is
-            raise Problem(
-                503, "the keys cannot be read; the server's log tells more", retry_after=30.0
-            ) from None
+            raise Problem(503, "the keys cannot be read; see the server's log", retry_after=30.0) from None
         self._guesses.count(host)
         raise Problem(401, _wrong(token), code="invalid_api_key", headers=_CHALLENGE, should_retry=False)
 

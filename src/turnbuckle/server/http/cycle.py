@@ -94,7 +94,7 @@ class Cycle:
         try:
             await app(self.scope, self.receive, self.send)
         except Exception as error:
-            log.error("the answer to a request broke off", exc_info=error)
+            log.error("the answer to a request failed midway", exc_info=error)
         if not self.answered and not self.disconnected:
             self._wire.transport.abort()
         self._wire.cycle_ended(self)

@@ -22,7 +22,7 @@ def room_for(wanted: int) -> int:
     fits = max(1, (raised - RESERVED) // EACH)
     if fits < wanted:
         log.warning(
-            "there is room for %d connections, not for %d (server.max_connections): %d files may be open",
+            "only %d connections are possible, not %d (server.max_connections): %d files may be open",
             fits,
             wanted,
             raised,

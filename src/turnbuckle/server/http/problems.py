@@ -107,9 +107,7 @@ def storage_problem(error: JournalError, run: str = "") -> Problem:
             )
             return Problem(413, message, code="conversation_too_large", should_retry=False, headers=headers)
         case Gone():
-            return Problem(
-                404, "it was deleted in the meantime", code="deleted", should_retry=False, headers=headers
-            )
+            return Problem(404, "this was deleted", code="deleted", should_retry=False, headers=headers)
         case Closed():
             return Problem(
                 _FAILED, "the server stops", code="interrupted", retry_after=_WAIT, headers=headers

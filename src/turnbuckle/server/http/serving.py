@@ -89,7 +89,7 @@ def _listen_for_hangup(loop: asyncio.AbstractEventLoop, service: Service, stoppe
 
     def hung_up() -> None:
         if had_terminal and not has_terminal():
-            log.info("the terminal was closed: stopping in good order")
+            log.info("the terminal was closed: shutting down")
             stopper.ask()
         elif service.reload is not None:
             service.reload()
@@ -141,9 +141,7 @@ async def serve(
         async with asyncio.timeout(service.drain + MARKING):
             await service.leave(service.drain)
     except TimeoutError:
-        log.warning(
-            "not every run could be marked as left; the next start will take such a run for a crashed one"
-        )
+        log.warning("some runs could not be marked as interrupted; the next start will treat them as crashed")
     finally:
         listening.close()
         service.heartbeat.interrupt_all()

@@ -82,7 +82,7 @@ class WebSocketCycle:
         try:
             await app(self.scope, self.receive, self.send)
         except Exception as error:
-            log.error("a WebSocket broke off", exc_info=error)
+            log.error("a WebSocket failed", exc_info=error)
             self._close(CloseCode.INTERNAL_ERROR)
         if self._pinging is not None:
             self._pinging.cancel()

@@ -158,9 +158,7 @@ def divided(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[M
 def one_answer(asked: ChatAsked, where: str) -> None:
     """Raises Problem if several answers are asked for where there can be only one."""
     if asked.wishes.choices > 1:
-        message = (
-            f"n must be 1 {where}: there is one answer. A relay to a route of Chat Completions gives more."
-        )
+        message = f"n must be 1 {where}. Only a relay to a Chat Completions route can return several answers."
         raise Problem(400, message, param="n", code="invalid_value")
 
 
