@@ -12,6 +12,6 @@ export function approvalAbout({ title = "", why = "", command = "", changes = []
   if (why) parts.push(el("p.small.muted", null, `Asked because: ${plainly(why)}`));
   if (command) parts.push(el("pre.command", { tabindex: "0", role: "group", "aria-label": "Command" }, plainly(command)));
   parts.push(...changes.map((change) => diffView(change)));
-  if (always.length) parts.push(el("p.small.muted", null, "Always would add the rule ", el("code", null, plainly(always.join(" and ")))));
+  if (always.length) parts.push(el("p.small.muted", null, "“Always” adds the rule ", el("code", null, plainly(always.join(" and ")))));
   return el("div.askedabout", null, ...parts);
 }

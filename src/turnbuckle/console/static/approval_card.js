@@ -9,7 +9,7 @@ const VERDICTS = {
   denied: "Denied",
   answered: "Answered",
   expired: "Nobody answered in time; it did not run",
-  withdrawn: "Taken back: the run ended before anybody answered",
+  withdrawn: "Withdrawn: the run ended before anybody answered",
 };
 
 export class ApprovalCard {
@@ -83,7 +83,7 @@ export class ApprovalCard {
       type: "text",
       id,
       autocomplete: "off",
-      placeholder: "A word to the model, if you like",
+      placeholder: "A word to the model (optional)",
     });
     const send = (decision) => () => void this._send({ decision, text: word.value });
     return el(

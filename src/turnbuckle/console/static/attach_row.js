@@ -74,7 +74,7 @@ export class AttachRow {
   }
 
   #item(one) {
-    const off = el("button.plain.icon", { type: "button", "aria-label": `Take off ${one.name}` }, icon("close"));
+    const off = el("button.plain.icon", { type: "button", "aria-label": `Remove ${one.name}` }, icon("close"));
     off.addEventListener("click", () => {
       this.#held = this.#held.filter((other) => other !== one);
       this.#draw();

@@ -39,15 +39,15 @@ export function attachmentOf(name, type, bytes) {
 
 /** Why one more may not be attached, or an empty text. @param {Attachment[]} attached @param {Attachment} one */
 export function refusalOf(attached, one) {
-  if (attached.length >= MOST_FILES) return `${one.name} was not attached: ${MOST_FILES} files are the most for one message.`;
+  if (attached.length >= MOST_FILES) return `${one.name} was not attached: a message can have at most ${MOST_FILES} files.`;
   const together = attached.reduce((sum, { size: bytes }) => sum + bytes, one.size);
-  return together > MOST_TOGETHER ? `${one.name} was not attached: all files together may have ${size(MOST_TOGETHER)}.` : "";
+  return together > MOST_TOGETHER ? `${one.name} was not attached: all files together may have at most ${size(MOST_TOGETHER)}.` : "";
 }
 
 /** A file of the browser. @param {File} file @returns {Promise<Attachment|{problem: string}>} */
 export async function readAttachment(file) {
   const name = file.name || "pasted";
-  if (file.size > Math.max(MOST_PDF, MOST_PICTURE)) return { problem: `${name} has ${size(file.size)}, which is too much.` };
+  if (file.size > Math.max(MOST_PDF, MOST_PICTURE)) return { problem: `${name} is too large (${size(file.size)}).` };
   try {
     return attachmentOf(name, file.type, new Uint8Array(await file.arrayBuffer()));
   } catch {

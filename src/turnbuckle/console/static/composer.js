@@ -10,7 +10,7 @@ import { el, icon, newId, setText } from "./elements.js";
 const TALLEST = 240; // px of the box; then it scrolls
 const BUSY = [
   ["queue", "Answer it next"],
-  ["steer", "Tell the running turn"],
+  ["steer", "Tell the current run"],
   ["interrupt", "Stop it and answer this"],
 ];
 const MODEL = "turnbuckle.model";
@@ -44,7 +44,7 @@ export class Composer {
   constructor(wiring) {
     this.wiring = wiring;
     const box = newId("message");
-    this.box = el("textarea", { id: box, rows: "1", placeholder: "Say what is to be done" });
+    this.box = el("textarea", { id: box, rows: "1", placeholder: "Tell the agent what to do" });
     this.sendButton = el("button.primary", { type: "submit" }, icon("send"), "Send");
     this.stop = new StopButton((force) => this.wiring.stop?.(force));
     this.stopButton = this.stop.element;
@@ -75,7 +75,7 @@ export class Composer {
     if (!letter || letter.refused || this.#sending) return;
     if (letter.attached && !letter.files.length) {
       this.wiring.outbox.takeBack(this.wiring.session); // never without what belongs to it
-      this.say("This was not sent: what was attached is gone with the reload. Attach it again.", "problem");
+      this.say("This was not sent: the reload lost the attached files. Attach them again.", "problem");
       return;
     }
     await this.#deliver(letter);
@@ -166,7 +166,7 @@ export class Composer {
   #refused(problem) {
     if (problem.lost || problem.status === 401) {
       const why = problem.lost ? "The server cannot be reached" : "You are not logged in";
-      this.say(`${why}: this is not sent yet. It will be, by itself, and only once.`);
+      this.say(`${why}: this is not sent yet. It will be sent automatically, and only once.`);
       this.instead.hidden = false;
       return;
     }

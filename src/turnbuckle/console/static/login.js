@@ -64,7 +64,7 @@ export class Login {
       "form.login",
       null,
       el("h2", { id: title }, "Log in to Turnbuckle"),
-      el("p.muted.small", null, "This server asks for a key. Whoever runs it makes one with ", command, "."),
+      el("p.muted.small", null, "This server needs a key. Its operator can make one with ", command, "."),
       el("label", { for: field }, "API key"),
       input,
       el("div.keep", null, box, el("label", { for: keepBox }, "Keep me logged in on this machine")),
@@ -87,7 +87,7 @@ export class Login {
     const key = input.value.trim();
     if (!key) return;
     if (!/^[\x21-\x7e]+$/.test(key)) {
-      this.#note.textContent = "A key has only letters, numbers and plain signs.";
+      this.#note.textContent = "A key has only letters, numbers and simple punctuation.";
       return;
     }
     button.disabled = true;

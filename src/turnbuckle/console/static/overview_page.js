@@ -8,7 +8,7 @@ import { clock, many, money, size, spaced, span, spentWords, whole } from "./wor
 const EVERY = 4000; // ms; the numbers of days are asked for seldom
 const SELDOM = 60_000;
 const DAYS = 7;
-const STANDING = { fit: "fine", benched: "rests", due: "to be tried again", probed: "being tried" };
+const STANDING = { fit: "fine", benched: "rests", due: "will be tried again", probed: "being tried" };
 
 export class OverviewPage {
   title = "Overview";
@@ -108,7 +108,7 @@ function queueOf(queue, now) {
   const rows = queue.map(({ run, session, title, since, behind, ahead }) => [
     link("session", session, title || run),
     span(now - since),
-    behind ? link("run", behind, ahead ? "the message before it" : "the run under way") : "nothing: it is about to begin",
+    behind ? link("run", behind, ahead ? "the message before it" : "the run under way") : "nothing: it is about to start",
   ]);
   return table(["Message", "Waits for", "Behind"], rows, [1]);
 }

@@ -19,7 +19,7 @@ export function receiptLines(receipt) {
   }
   for (const tool of receipt.tools) {
     const killed = tool.killed.length ? ` Killed: ${tool.killed.join(", ")}.` : "";
-    const left = tool.survivors.length ? ` May still be at work: ${tool.survivors.join(", ")}.` : "";
+    const left = tool.survivors.length ? ` May still be running: ${tool.survivors.join(", ")}.` : "";
     lines.push(
       `${tool.name}: ${TOOL_STATE[tool.status] || spaced(tool.status)} after ${span(tool.seconds)}.${killed}${left}`,
     );

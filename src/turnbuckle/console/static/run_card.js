@@ -373,7 +373,7 @@ export class RunCard {
 
   _waitingWords(now) {
     const model = this._model;
-    if (this._lostAt !== null) return "Connection lost, coming back…";
+    if (this._lostAt !== null) return "Connection lost, reconnecting…";
     if (model.outcome || !model.last) return "";
     if (model.interrupted) return "Nobody drives it. It is kept, and can go on.";
     const on = model.waitingOn(now);

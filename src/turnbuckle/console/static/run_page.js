@@ -92,7 +92,7 @@ export class RunPage {
   }
 
   async #delete() {
-    const text = "What it said and did is forgotten. Files that its tools wrote stay.";
+    const text = "Its messages and steps are deleted. Files that its tools wrote stay.";
     if (!(await confirmed({ title: "Delete the run?", text, yes: "Delete" }))) return;
     await this.shell.perform(async () => {
       await this.shell.api.ask("DELETE", this.path);

@@ -7,7 +7,7 @@ import { el } from "./elements.js";
 import { sessionMarkdown } from "./session_markdown.js";
 
 const NOTHING_TO_RETRY = "There is no message to retry.";
-const CONTINUE = "Asks the model to go on. It knows what is done already.";
+const CONTINUE = "Asks the model to continue. It knows what is already done.";
 const RETRY = "Sends the last message again, as if it had not been answered. What tools did stays done.";
 const RETRY_ON = "Sends the last message again, on another route";
 const LONGEST_TITLE = 200; // the server's own limit
@@ -21,7 +21,7 @@ export function sessionEntries(shell, session) {
     { text: "Fork", act: act(() => fork(shell, session, path)) },
     { text: "Retry the last message", act: act(() => retry(shell, session, path)) },
     { text: "Take back the last message", act: act(() => undo(shell, path)) },
-    { text: "Begin a new conversation", act: act(() => anew(shell, path)) },
+    { text: "Start a new conversation", act: act(() => anew(shell, path)) },
     { text: "Export as Markdown", act: act(() => saveMarkdown(shell, session, path)) },
     { text: "Export", act: act(() => save(shell, session, path)) },
     { text: "Delete", danger: true, act: act(() => remove(shell, session, path)) },
@@ -65,7 +65,7 @@ async function fork(shell, session, path) {
   const title = `${session.title || session.id} (fork)`.slice(0, LONGEST_TITLE);
   const made = await shell.api.ask("POST", `${path}/fork`, { title }, { "idempotency-key": newName("c") });
   shell.go({ page: "session", id: made.id });
-  shell.say("This is a fork: it shares what was said, and goes its own way from here.");
+  shell.say("This is a fork: it shares the conversation so far, and continues separately.");
 }
 
 async function retry(shell, session, path) {
@@ -82,7 +82,7 @@ async function undo(shell, path) {
 
 async function anew(shell, path) {
   await shell.api.ask("POST", `${path}/new`);
-  shell.say("The next message begins a new conversation. What was said before is kept.");
+  shell.say("The next message starts a new conversation. Earlier messages are kept.");
 }
 
 async function save(shell, session, path) {

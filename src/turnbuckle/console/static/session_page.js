@@ -306,7 +306,7 @@ export class SessionPage {
 
   #waitingRow(run, text) {
     const act = () => void this.#endRun(run);
-    const words = el("span.words", null, text || this.#words.get(run) || "A message without words");
+    const words = el("span.words", null, text || this.#words.get(run) || "A message without text");
     const back = el("button.small", { type: "button", onclick: act }, "Take back");
     return el("li", null, el("span.small.muted", null, "Waits for its turn"), words, back);
   }

@@ -41,11 +41,11 @@ export class SettingsPage {
     const { settings } = this.shell;
     const rows = settingsShown(settings.values, this.field.value);
     this.body.replaceChildren(...rows.map(line));
-    setText(this.note, rows.length ? "" : "No setting has these words.");
+    setText(this.note, rows.length ? "" : "No setting matches.");
     const link = (href, words) => el("a", { href, target: "_blank", rel: "noopener" }, words);
     const pairs = [
       ["Version", settings.version],
-      ["File", settings.file || "none: everything is as it comes"],
+      ["File", settings.file || "none: defaults and environment variables apply"],
       ["Relays, for other programs", settings.relays.join(", ")],
       ["Models", settings.models.join(", ") + (settings.rehearsal ? " (the rehearsal model answers)" : "")],
       ["For programs", el("span.links", null, link("/openapi.json", "OpenAPI document"), link("/healthz", "health"))],

@@ -10,8 +10,8 @@ import { storeOf } from "./outbox.js";
 /** Each is one message in a new session. The words are those that the rehearsal model understands. */
 export const TASKS = {
   stall: {
-    title: "Watch a stalled file heal",
-    about: "A stream falls silent inside a large file. What had arrived is kept, and only the rest is asked for.",
+    title: "Watch a stalled file recover",
+    about: "A stream stalls inside a large file. What arrived is kept, and only the rest is requested.",
     text: "write notes.md with 600 lines slowly and stall",
   },
   cut: {
@@ -22,7 +22,7 @@ export const TASKS = {
   list: { title: "List the files", about: "One tool call, from the question to the answer.", text: "list files" },
   command: {
     title: "Run a command",
-    about: "In the workspace. It asks first where the settings say so.",
+    about: "In the workspace. It asks first if the settings say so.",
     text: "run `date && ls -l`",
   },
   read: { title: "Read a file", about: "Reads notes.md, which the first task writes.", text: "read notes.md" },
@@ -80,8 +80,8 @@ export class StartPage {
 
   #lead() {
     const said = "Nothing it showed is lost, nothing is done twice, nothing half-received is done at all. ";
-    if (!this.shell.settings.rehearsal) return [said, "Say what is to be done, and watch it live."];
-    return [said, "The rehearsal model answers here, a script that needs no key and no network: try a break."];
+    if (!this.shell.settings.rehearsal) return [said, "Tell the agent what to do, and watch it live."];
+    return [said, "The rehearsal model answers here, a built-in fake that needs no key and no network: try a break."];
   }
 
   #tasks() {

@@ -42,7 +42,7 @@ const WORDS = {
   handed: (span) => `Handed to the client: ${span.calls.map((call) => call.name).join(", ")}.`,
   interrupted: interruptedWords,
   said: (span) => `The user said more: ${inputWords(span.input)}`,
-  stop: (span) => `A stop was asked for${span.by ? ` by ${span.by}` : ""}.`,
+  stop: (span) => `A stop was requested${span.by ? ` by ${span.by}` : ""}.`,
   end: (span) => endWords(span.outcome),
 };
 
@@ -129,10 +129,10 @@ function approvalWords(span, now) {
 }
 
 function interruptedWords(span, now) {
-  const how = span.crash ? "Its process died" : `Its process let go of it${span.why ? ` (${span.why})` : ""}`;
+  const how = span.crash ? "Its process died" : `Its process released it${span.why ? ` (${span.why})` : ""}`;
   return span.end === null
     ? `${how}; no process works on the run.`
-    : `${how}; the run was taken up again after ${lasted(span, now)}.`;
+    : `${how}; the run was resumed after ${lasted(span, now)}.`;
 }
 
 function endWords(outcome) {
@@ -199,9 +199,9 @@ function modelFacts(span, now, phase) {
     ["Tokens", usage.input || usage.output ? `${whole(usage.input || 0)} in, ${whole(usage.output || 0)} out` : ""],
     ["Cached", usage.cached ? many(usage.cached, "token") : ""],
     ["Cost", costWords(attempt.cost, attempt.usage && span.end !== null ? 1 : 0)],
-    ["Streamed", attempt.stream ? "" : "no, asked for in one piece"],
+    ["Streamed", attempt.stream ? "" : "no, requested in one piece"],
     ["Broke", attempt.failure ? `${spaced(attempt.failure.kind)}: ${attempt.failure.message}` : ""],
-    ["Times", span.merged ? "those of single pieces are no longer kept" : ""],
+    ["Times", span.merged ? "those of single pieces are no longer stored" : ""],
   ];
   if (phase) {
     const name = { text: "Text", reasoning: "Reasoning", arguments: `Arguments of ${phase.name}` }[phase.kind];
@@ -242,7 +242,7 @@ function toolFacts(span, now) {
       ["Exit code", told && told.exit_code !== null ? String(told.exit_code) : ""],
       ["Result", told ? shortened(told.text || told.partial_output, 160) : ""],
       ["Killed", told && told.killed.length ? told.killed.join(", ") : ""],
-      ["Still at work", told && told.survivors.length ? told.survivors.join(", ") : ""],
+      ["Still running", told && told.survivors.length ? told.survivors.join(", ") : ""],
     ],
   };
 }

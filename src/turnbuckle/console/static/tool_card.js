@@ -211,7 +211,7 @@ export class ToolCard {
     if (outcome) {
       if (outcome.killed.length) lines.push(`Processes killed: ${outcome.killed.join(", ")}.`);
       if (outcome.survivors.length)
-        lines.push(`Could not be stopped and may still be at work: ${outcome.survivors.join(", ")}.`);
+        lines.push(`Could not be stopped and may still be running: ${outcome.survivors.join(", ")}.`);
       if (outcome.kept_at) lines.push(`The whole output is kept at ${outcome.kept_at}.`);
     }
     if (this._noteCount === lines.join("\n")) return;
