@@ -101,7 +101,7 @@ FINISHES: tuple[Case, ...] = (
     ),
     Case(
         "bare-done-in-text",
-        "a lost upstream: [DONE] in mid-text, no finish reason",
+        "lost upstream: [DONE] in mid-text, no reason",
         (
             (Say(_HALF), When("openai_chat streaming", (Raw("data: [DONE]\n\n"),)), CutOff("tidy")),
             (Say(ANSWER[44:]), Finish()),
