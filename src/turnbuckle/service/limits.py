@@ -214,7 +214,7 @@ class Slots:
                 async with asyncio.timeout(PATIENCE):
                     return await self._quotas.use(owner)
             except (StorageError, TimeoutError) as error:
-                log.warning("the usage of an owner is unknown for now: %s", error or "no answer")
+                log.warning("the usage of an owner is not known at the moment: %s", error or "no answer")
         return QuotaUse(self.of(owner), 0.0)
 
     @property
@@ -242,7 +242,7 @@ class Slots:
             async with asyncio.timeout(PATIENCE):
                 used = await self._quotas.use(owner)
         except (StorageError, TimeoutError) as error:
-            log.warning("the spending of an owner is unknown for now: %s", error or "no answer")
+            log.warning("the spending of an owner is not known at the moment: %s", error or "no answer")
             return
         if used.cost >= self._money:
             raise self._refusal(Admission("budget_spent", used.runs, used.cost))

@@ -145,6 +145,12 @@ class OutputWriter:
         named = {"item_id": self._id_at(index)} if "item_id" in event else {}
         return self.write(event["type"], **{**event, **named, "output_index": index})
 
+    def stage_of(self, known: OpenItem, event: Mapping[str, Any]) -> bytes:
+        """What somebody else says of an item that stands elsewhere here."""
+        where = known.where()
+        named = {name: where[name] for name in where if name in event or name == "output_index"}
+        return self.write(event["type"], **{**event, **named})
+
     def settle(self, item: dict[str, Any]) -> bytes:
         """Such an item is whole."""
         return self._settle(self._staged.pop(str(item["id"])), item)

@@ -362,10 +362,7 @@ class ResponsesRenderer:
                 elif not item:
                     self._out.append(writer.write(data["type"], **data))
                 elif self._message is not None and not writer.was_placed(item):
-                    # Of a message, which stands elsewhere here.
-                    where = self._message.where()
-                    about = {name: where[name] for name in where if name in data or name == "output_index"}
-                    self._out.append(writer.write(data["type"], **{**data, **about}))
+                    self._out.append(writer.stage_of(self._message, data))
             case ProviderItem():
                 self._close_message()
                 placed = writer.is_placed(str(data.get("id")))
