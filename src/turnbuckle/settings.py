@@ -38,7 +38,7 @@ Money = Annotated[float, Meta(gt=0)]
 
 
 class RouteSettings(Struct, frozen=True, omit_defaults=True):
-    """One way to one model. `[[routes]]` may stand there several times: the first is the usual one, the
+    """One way to one model. `[[routes]]` can be repeated: the first is the usual one, the
     others are its fallbacks, in this order."""
 
     name: Annotated[str, Meta(description="The name of the route. Default: its preset or model.")] = ""
@@ -110,7 +110,7 @@ class RouteSettings(Struct, frozen=True, omit_defaults=True):
 
 
 class RecoverySettings(Struct, frozen=True):
-    """How often something broken is taken up again. A try that brought new text or arguments starts the count
+    """How often a failure is retried. A try that brought new text or arguments starts the count
     again."""
 
     stream_retries: Annotated[
@@ -338,7 +338,7 @@ class AgentSettings(Struct, frozen=True):
         Meta(
             description=(
                 "Instructions in place of the built-in ones; `{workspace}` stands for the folder. One "
-                "sentence is always added: what messages of the runtime are. Empty = the built-in ones."
+                "sentence is always added that explains messages from the runtime. Empty = the built-in ones."
             )
         ),
     ] = ""

@@ -24,7 +24,7 @@ def test_a_break_is_seen_at_a_glance_and_its_run_is_found(visit, serve):
     waste = page.get_by_role("region", name="Waste by day and cause")
     shown(waste.get_by_role("cell", name="reset"), 2)  # on its day, and over all time
     shown(waste.get_by_role("cell", name="All time"), 1)
-    shown(page.get_by_role("region", name="Queue").get_by_text("Nothing waits for its turn."))
+    shown(page.get_by_role("region", name="Queue").get_by_text("The queue is empty."))
     shown(page.get_by_role("region", name="Routes").get_by_role("cell", name="rehearsal"))
     shown(page.get_by_role("region", name="The last 7 days").get_by_role("row"), 2)
     shown(page.get_by_role("region", name="Servers").get_by_role("row", name="this server"))
@@ -66,7 +66,7 @@ def test_the_overview_shows_the_queue_as_it_is_and_a_persons_stop_is_no_failure(
     page.set_viewport_size(PHONE)
     assert not is_sideways(page)
     server.ask("POST", f"/v1/runs/{first}/interrupt")
-    shown(queue.get_by_text("Nothing waits for its turn."))
+    shown(queue.get_by_text("The queue is empty."))
     cells = page.get_by_role("region", name="Routes").get_by_role("row").nth(1).get_by_role("cell")
     until(lambda: cells.all_inner_texts()[2:8] == ["2", "0", "0", "0", "0", "1"], cells.all_inner_texts)
 
@@ -85,4 +85,4 @@ def test_runs_are_searched_by_the_server_also_behind_the_page_that_is_shown(visi
     shown(rows, 1)
     shown(rows.get_by_text("rehearsal"))
     page.get_by_role("combobox", name="Show").select_option("failed")
-    shown(page.get_by_text("There are no such runs."))
+    shown(page.get_by_text("No runs match."))

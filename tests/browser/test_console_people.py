@@ -151,7 +151,7 @@ def test_what_is_kept_of_a_call_that_never_came_whole_can_be_read(visit, serve):
     shown(kept.get_by_text("Saved to notes.md"))
     assert (server.work / "notes.md").read_text() == "# Notes\nThe first li"
     to_path.click()
-    shown(kept.get_by_text("It stands in notes.md already"))
+    shown(kept.get_by_text("notes.md already has this content"))
     (server.work / "notes.md").write_text("mine")
     to_path.click()
     shown(kept.get_by_text("with another content; it is left as it is"))

@@ -168,7 +168,7 @@ def test_what_is_allowed_on_a_phone_is_seen_whole_and_in_its_true_order(visit, s
     assert drawn.inner_text() == told
     assert drawn.evaluate("one => one.scrollWidth <= one.clientWidth")  # all of it is in sight
     gone(other.get_by_role("group", name="Arguments"))
-    shown(other.get_by_role("textbox", name="A word to the model"))  # the same card as in the run
+    shown(other.get_by_role("textbox", name="Message to the model"))  # the same card as in the run
 
 
 @pytest.mark.requirement("H3", "D8")

@@ -91,7 +91,7 @@ def test_stop_ends_a_turn_and_shows_its_receipt(visit, serve):
     shown(run.get_by_text(FIRST.strip()))
     page.get_by_role("button", name="Stop").first.click()
     reaches(run, "cancelled")
-    receipt = run.get_by_role("group", name="Receipt of the stop")
+    receipt = run.get_by_role("group", name="What was stopped")
     shown(receipt)
     told = receipt.get_by_role("listitem").all_inner_texts()
     assert re.match(r"Stopped by .+ within .+\.$", told[0])

@@ -24,8 +24,8 @@ const REFUSED = [
   ["a.svg", "image/svg+xml", new Uint8Array([0, 255]), /not valid text/],
   ["a.txt", "text/plain", new Uint8Array([0xff, 0xfe]), /not valid text/],
   ["a.txt", "text/plain", new Uint8Array(MOST_TEXT + 1).fill(97), /200 kB/],
-  ["a.txt", "text/plain", new Uint8Array(MOST_TEXT * 5).fill(97), /1\.0 MB; the most is 200 kB/],
-  ["a.png", "image/png", new Uint8Array(MOST_PICTURE + 1), /the most is 5\.0 MB/],
+  ["a.txt", "text/plain", new Uint8Array(MOST_TEXT * 5).fill(97), /1\.0 MB; the limit is 200 kB/],
+  ["a.png", "image/png", new Uint8Array(MOST_PICTURE + 1), /the limit is 5\.0 MB/],
   ["a.bin", "", new Uint8Array([0, 1]), /only pictures/],
   ["empty.txt", "text/plain", new Uint8Array(0), /is empty/],
 ];

@@ -72,7 +72,7 @@ def test_a_killed_call_is_told_with_its_output_and_what_died():
 
 
 def test_what_could_not_be_stopped_is_named():
-    assert "may still be at work: the thread of x" in told(WHOLE["timed_out"])
+    assert "may still be running: the thread of x" in told(WHOLE["timed_out"])
 
 
 def test_an_exit_code_is_told_unless_it_is_zero():

@@ -1,7 +1,7 @@
 """What a stop has ended: a fold over a run's facts, for whoever asked for it.
 
 Only what was under way when the wish came is on the receipt, with the end that it really had: a tool that was
-done in time is told as done, and one that could not be stopped names what may still be at work. A run whose
+done in time is told as done, and one that could not be stopped names what may still be running. A run whose
 end was there before the wish is left as it is, and the receipt says that nothing was stopped.
 """
 
@@ -56,9 +56,9 @@ class UnstartedCall(Struct, frozen=True):
 
 
 class Receipt(Struct, frozen=True):
-    """`stopped`: the run ended because of the wish. `outcome` is None while it has not yet ended. `seconds`
-    are those from the wish to the end, `waiting_on` is what the run was waiting for when the wish came.
-    `keeps`: it was an interrupt, and the conversation goes on."""
+    """`stopped`: the run ended because of this request. `outcome` is None while it has not yet ended.
+    `seconds` are those from the request to the end, `waiting_on` is what the run was waiting for when the
+    request came. `keeps`: it was an interrupt, and the conversation goes on."""
 
     run: RunId
     stopped: bool = False

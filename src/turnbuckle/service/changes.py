@@ -40,7 +40,7 @@ class FileDiff(Struct, frozen=True):
 
 
 class SavedDraft(Struct, frozen=True):
-    """Where a draft was written to. Not `written`: it stood there already."""
+    """Where a draft was written to. `written` is false if the content was already there."""
 
     draft: str
     path: str

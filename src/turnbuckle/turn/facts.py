@@ -173,9 +173,9 @@ class ModelAsked(Struct, frozen=True, tag="model_asked"):
 
 
 class Streamed(Struct, frozen=True, tag="streamed", omit_defaults=True):
-    """A burst of what the model said, as it is shown: repeated text has been taken out at the seam. Long
-    after the run has ended bursts may be merged: `merged` is for how many numbers this one stands, up to its
-    own. With the last word it is known which routes rest at that moment, and what the call cost."""
+    """Several pieces of model output, as they are shown: repeated text has been taken out at the seam. Long
+    after the run has ended such events may be merged: `merged` is for how many numbers this one stands, up to
+    its own. With the last word it is known which routes rest at that moment, and what the call cost."""
 
     at: float
     attempt: int
@@ -225,7 +225,7 @@ class Decided(Struct, frozen=True, tag="decided"):
 
 
 class Compacted(Struct, frozen=True, tag="compacted", omit_defaults=True):
-    """From here on, this stands for that: models are told less, and what was said stays as it is.
+    """From here on a shorter form replaces older messages in requests; the stored conversation stays.
     `before` and `after` are the tokens that the next request would take; `given` the characters of the
     history before what the run added behind the compaction. `why` says why there is no summary where
     there should be one."""
@@ -354,7 +354,7 @@ class ApprovalAsked(Struct, frozen=True, tag="approval_asked", omit_defaults=Tru
 
 class ApprovalAnswered(Struct, frozen=True, tag="approval_answered", omit_defaults=True):
     """The one answer. `withdrawn`: the run was stopped before anybody answered. `text` answers a question, or
-    is a word to the model. `always`: the rules that were shown with the question hold from here on."""
+    is a message to the model. `always`: the rules that were shown with the question hold from here on."""
 
     at: float
     approval: str
@@ -386,7 +386,7 @@ class CallsHandedOver(Struct, frozen=True, tag="calls_handed_over"):
 
 
 class RunLeft(Struct, frozen=True, tag="run_left"):
-    """The process let go of the run in good order, without an end. It goes on when somebody takes it up."""
+    """The process released the run cleanly, without an end; it continues when a process resumes it."""
 
     at: float
     why: str

@@ -107,7 +107,7 @@ def _told(outcome: ToolOutcome) -> str:
     if outcome.killed:
         lines.append(f"Processes killed: {', '.join(outcome.killed)}.")
     if outcome.survivors:
-        lines.append(f"Could not be stopped and may still be at work: {', '.join(outcome.survivors)}.")
+        lines.append(f"Could not be stopped and may still be running: {', '.join(outcome.survivors)}.")
     if outcome.fact == "stopped":
         lines.append(
             f"Output until then:\n{outcome.partial_output}"

@@ -83,7 +83,7 @@ export class ApprovalCard {
       type: "text",
       id,
       autocomplete: "off",
-      placeholder: "A word to the model (optional)",
+      placeholder: "Message to the model (optional)",
     });
     const send = (decision) => () => void this._send({ decision, text: word.value });
     return el(
@@ -92,7 +92,7 @@ export class ApprovalCard {
       el("button.primary", { type: "button", onclick: send("allow") }, "Allow"),
       el("button", { type: "button", onclick: send("allow_always"), hidden: !this._approval.always.length }, "Always"),
       el("button.danger", { type: "button", onclick: send("deny") }, "Deny"),
-      el("label.sr", { for: id }, "A word to the model"),
+      el("label.sr", { for: id }, "Message to the model"),
       word,
     );
   }

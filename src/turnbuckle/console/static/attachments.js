@@ -19,7 +19,7 @@ export const MOST_TOGETHER = 20_000_000; // the server takes 32 MiB with everyth
  * @returns {Attachment|{problem: string}}
  */
 export function attachmentOf(name, type, bytes) {
-  const tooLarge = (most) => bytes.length > most && { problem: `${name} has ${size(bytes.length)}; the most is ${size(most)}.` };
+  const tooLarge = (most) => bytes.length > most && { problem: `${name} is ${size(bytes.length)}; the limit is ${size(most)}.` };
   if (!bytes.length) return { problem: `${name} is empty.` };
   if (PICTURES.has(type)) {
     const part = () => ({ type: "image_url", image_url: { url: dataUrl(type, bytes) } });

@@ -54,7 +54,7 @@ export class DraftView {
   async _toPath() {
     try {
       const saved = await this._write(this._draft);
-      setText(this.copied, saved.written ? `Saved to ${saved.path}` : `It stands in ${saved.path} already`);
+      setText(this.copied, saved.written ? `Saved to ${saved.path}` : `${saved.path} already has this content`);
     } catch (problem) {
       if (problem.name !== "ApiProblem") throw problem;
       setText(this.copied, problem.message);

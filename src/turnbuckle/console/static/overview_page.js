@@ -1,4 +1,4 @@
-/** How the server fares: what runs and waits, what it used, what was wasted and why, how the routes are, and the disk. */
+/** The server's status: what runs and waits, what it used, what was wasted and why, how the routes are, and the disk. */
 
 import { addressOf } from "./address.js";
 import { el, setText } from "./elements.js";
@@ -8,7 +8,7 @@ import { clock, many, money, size, spaced, span, spentWords, whole } from "./wor
 const EVERY = 4000; // ms; the numbers of days are asked for seldom
 const SELDOM = 60_000;
 const DAYS = 7;
-const STANDING = { fit: "fine", benched: "rests", due: "will be tried again", probed: "being tried" };
+const STANDING = { fit: "fine", benched: "paused", due: "will be tried again", probed: "being tried" };
 
 export class OverviewPage {
   title = "Overview";
@@ -103,7 +103,7 @@ function sinceWords({ since, complete }, now) {
 
 /** What waits, for how long, and behind what. */
 function queueOf(queue, now) {
-  if (!queue.length) return el("p.muted", null, "Nothing waits for its turn.");
+  if (!queue.length) return el("p.muted", null, "The queue is empty.");
   const link = (page, id, words) => el("a", { href: addressOf({ page, id }) }, words);
   const rows = queue.map(({ run, session, title, since, behind, ahead }) => [
     link("session", session, title || run),
@@ -127,7 +127,7 @@ function nowOf({ runs, queue, disk }, waiting) {
 
 function routesOf(routes) {
   const rows = routes.map(({ name, standing, calls, clocks, seconds, why }) => {
-    const words = standing === "benched" ? `rests ${span(seconds)}` : STANDING[standing];
+    const words = standing === "benched" ? `paused for ${span(seconds)}` : STANDING[standing];
     const state = el(standing === "fit" ? "span" : "span.warn", { title: why }, words);
     return [el("code", null, name), el("span", null, state, why && el("span.small.muted", null, ` ${why}`)), calls.calls,
       calls.breaks, calls.stalls, calls.recovered, calls.given_up, calls.stopped, clocksOf(clocks)];

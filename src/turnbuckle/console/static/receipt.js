@@ -34,7 +34,7 @@ export function receiptLines(receipt) {
 export function receiptView(receipt) {
   return el(
     "section.receipt",
-    { role: "group", "aria-label": "Receipt of the stop" },
+    { role: "group", "aria-label": "What was stopped" },
     el("ul", null, ...receiptLines(receipt).map((line) => el("li", null, line))),
   );
 }

@@ -375,7 +375,7 @@ export class RunCard {
     const model = this._model;
     if (this._lostAt !== null) return "Connection lost, reconnecting…";
     if (model.outcome || !model.last) return "";
-    if (model.interrupted) return "Nobody drives it. It is kept, and can go on.";
+    if (model.interrupted) return "No process is running it. It is saved and can be resumed.";
     const on = model.waitingOn(now);
     if (!on || now - on.since < SILENT) {
       const broke = model.attempts.length > 1 ? model.attempts[model.attempts.length - 1].after : null;

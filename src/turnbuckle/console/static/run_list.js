@@ -170,7 +170,7 @@ export class RunList {
     if (items.length !== this.list.children.length || items.some((item, at) => this.list.children[at] !== item)) {
       this.list.replaceChildren(...items);
     }
-    setText(this.note, items.length ? "" : this.#next ? "Searching older runs…" : "There are no such runs.");
+    setText(this.note, items.length ? "" : this.#next ? "Searching older runs…" : "No runs match.");
     this.more.hidden = !this.#next;
   }
 }

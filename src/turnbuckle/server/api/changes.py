@@ -19,7 +19,7 @@ class UndoBody(Struct, frozen=True):
 
 
 class SaveBody(Struct, frozen=True):
-    """`path`: to where, relative to the workspace; where the cut call wanted it, if left out."""
+    """`path`: target, relative to the workspace; default: the path of the cut call."""
 
     path: str = ""
 

@@ -47,7 +47,7 @@ class SettingView(Struct, frozen=True):
 
 
 class SandboxView(Struct, frozen=True):
-    """Where commands run, what is not held there, and both in words."""
+    """Where commands run, which restrictions are missing, and both in words."""
 
     mechanism: Literal["bubblewrap", "landlock", "none"]
     missing: tuple[str, ...]
@@ -55,7 +55,7 @@ class SandboxView(Struct, frozen=True):
 
 
 class SettingsView(Struct, frozen=True):
-    """All settings in effect, secrets left out. `rehearsal`: a script answers, no model."""
+    """All settings in effect, secrets left out. `rehearsal`: a built-in fake model answers."""
 
     version: str
     file: str

@@ -1,4 +1,4 @@
-"""`/v1/overview`: how the server fares, for a page that people look at.
+"""`/v1/overview`: the server's status, for a page that people look at.
 
 What is so at this moment, and what breaks have cost over all time. Of runs and messages it tells only the
 caller's; everything else is about the server itself, as the metrics are.
@@ -85,7 +85,7 @@ class DiskRoom(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """How the server fares. `waste` has the last days on which anything broke, by the day on which the runs
+    """Server status. `waste` has the last days on which anything broke, by the day on which the runs
     began; `waste_ever` is all time, its `day` empty. Both, and the calls of routes, count from `since`, when
     the first run began; while older runs are still being counted, `complete` is false. `queue` are the
     caller's messages that wait for their turn."""
@@ -172,6 +172,6 @@ def disk_room(folder: str) -> DiskRoom:
 
 def overview_endpoints(api: OverviewApi) -> tuple[Endpoint, ...]:
     """The row of the table."""
-    about = "How the server fares: runs, queue, routes, waste, disk"
+    about = "Server status: runs, queue, routes, waste, disk"
     doc = Operation("getOverview", about, "health", answers={200: (Given(about, Overview),)})
     return (Endpoint("GET", "/v1/overview", api.show, doc),)

@@ -17,7 +17,7 @@ KEY = Parameter(
 )
 SESSION_HEADER = Parameter(
     "X-Turnbuckle-Session",
-    "The session to go on in; a new one is made. Without it the client's own history is the conversation.",
+    "The session to continue; a new one is made. Without it the client's own history is the conversation.",
     "header",
     {"type": "string", "pattern": SESSION_ID},
 )
@@ -29,7 +29,7 @@ EVENTS_HEADER = Parameter(
 )
 BUSY_HEADER = Parameter(
     "X-Turnbuckle-Busy",
-    "What becomes of this while another run is under way in the session.",
+    "What happens to this message if a run is active in the session.",
     "header",
     {"enum": ["queue", "steer", "interrupt", "refuse"]},
 )

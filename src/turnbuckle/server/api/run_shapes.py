@@ -49,7 +49,7 @@ _INPUT_FIELD = Field(
 _SESSION_FIELD = Field(
     "session",
     Kind(Fields.text, {"type": "string", "pattern": SESSION_ID}),
-    "The session to go on in; it is made if there is none. Without it the run has its own.",
+    "The session to continue; it is made if there is none. Without it the run has its own.",
     "ours",
 )
 _OWN_FIELDS = (
@@ -70,20 +70,20 @@ _OWN_FIELDS = (
     Field(
         "busy",
         one_of("queue", "steer", "interrupt", "refuse"),
-        "What becomes of this while another run is under way in the session.",
+        "What happens to this message if a run is active in the session.",
         "ours",
     ),
     Field(
         "ask_first",
         FLAG,
         "Somebody is there to answer: commands, the network, and changes outside a git work tree wait for a "
-        "yes, unless a rule of the settings speaks of them.",
+        "yes, unless a rule of the settings covers them.",
         "ours",
     ),
 )
 RUN_FIELDS = FieldTable(_SESSION_FIELD, *_OWN_FIELDS)
 """What a run takes beside the parameters of a chat request."""
-_ABOUT = "The task, or messages as in chat completions, whose other parameters may stand beside it."
+_ABOUT = "The task, or messages as in chat completions, whose other parameters are also accepted."
 RUN_BODY = Shape("RunBody", FieldTable(_SESSION_FIELD, *_OWN_FIELDS, *WISHES).schema(_ABOUT), SHAPES)
 SESSION_MESSAGE_BODY = Shape("SessionMessageBody", FieldTable(*_OWN_FIELDS, *WISHES).schema(_ABOUT), SHAPES)
 
@@ -206,7 +206,7 @@ RUN_STREAM = Shape(
         {"anyOf": [_FACT.ref, _TOLD_EVENT.ref, _RESET, _BEAT, _INTERRUPTED]},
         "One event, named as its `type` is. The last one of a run is `run_ended`.",
         name={"enum": [*_TAGS, "reset", "heartbeat", "interrupted"]},
-        number="The cursor: whoever comes back names the last one that it has. Heartbeats have none.",
+        number="The cursor: to reconnect, send the last one you received. Heartbeats have none.",
     ),
     (_FACT, _TOLD_EVENT),
     (WaitingOn,),

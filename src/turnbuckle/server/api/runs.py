@@ -52,7 +52,7 @@ _STATUSES = ("running", "completed", "partial", "cancelled", "failed")
 
 
 class AnswerBody(Struct, frozen=True):
-    """`allow` or `deny` for an approval, with a word to the model if you like; `allow_always` writes the
+    """`allow` or `deny` for an approval, with an optional message to the model; `allow_always` writes the
     rules that the approval lists as `always`; `answer` is for a question."""
 
     decision: Decision

@@ -122,7 +122,7 @@ def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
     )
     fetched = Operation(
         "getResponse",
-        "A response as it stands, or its events from any of them on",
+        "A response, or its events from any point",
         tag,
         (
             Parameter("stream", "Its events instead.", schema=_FLAG),
@@ -147,11 +147,11 @@ def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
     )
     compacted = Operation(
         "compactResponse",
-        "A conversation made smaller: what to send in its place",
+        "A shortened conversation to send instead",
         tag,
         (KEY,),
         COMPACT_BODY,
-        answers={200: (Given("What stands for it.", COMPACTION, headers=_ANSWER_HEADERS),)},
+        answers={200: (Given("The shortened conversation.", COMPACTION, headers=_ANSWER_HEADERS),)},
         problems=_ENDS_BADLY,
     )
     socket = Operation(
@@ -237,8 +237,8 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
     named = {"type": "string", "pattern": "^[A-Za-z0-9._:-]{0,128}$"}
     session = Parameter("session", "Only of this session.", schema=named)
     found = (
-        Parameter("q", "Only runs in which these words stand; where they were said last comes first."),
-        Parameter("route", "Only runs that this route answered, or was asked last in."),
+        Parameter("q", "Only runs that contain these words; where they were said last comes first."),
+        Parameter("route", "Only runs answered by this route, or last tried on it."),
         Parameter("since", "Only runs that began then or later: a day by UTC, or seconds since 1970."),
         Parameter("until", "Only runs that began before that: a day by UTC, or seconds since 1970."),
     )
@@ -306,7 +306,7 @@ def _what_runs_left(api: RunsApi) -> tuple[Endpoint, ...]:
 def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
     path, tag = "/v1/sessions/{session}", "sessions"
     session = {201: (Given("The session.", SessionView, headers=("location",)),)}
-    words = Parameter("q", "Only sessions in which these words stand.")
+    words = Parameter("q", "Only sessions that contain these words.")
     return (
         Endpoint(
             "POST",

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 VERSION = "3.1.0"
 STREAM = "text/event-stream"
 _ABOUT = (
-    "Every answer has an `x-request-id`, by which the server's log knows it. Errors have the shape of "
+    "Every answer has an `x-request-id`, also in the server's log. Errors have the shape of "
     "OpenAI's, or of Anthropic's where its clients ask, and "
     "`x-should-retry: false` wherever the same request could do something twice. `HEAD` works wherever "
     "`GET` does. "
     "Null is the same as nothing, and so is an empty header or parameter of a query, except an "
-    "`Idempotency-Key`. Fields that nobody knows are ignored, but for requests to a model: there they go to "
+    "`Idempotency-Key`. Unknown fields are ignored, except in requests to a model: there they go to "
     "the provider."
 )
 _TAGS = {
@@ -110,7 +110,7 @@ def event(data: dict[str, Any], about: str, *, name: Any = None, number: str = "
 _TEXT = {"type": "string"}
 _HEADERS: dict[str, dict[str, Any]] = {
     "x-request-id": {
-        "description": "By this the server's log knows the request.",
+        "description": "The id of the request, also in the server's log.",
         "required": True,
         "schema": _TEXT,
     },

@@ -152,10 +152,10 @@ WISHES = FieldTable(
     Field(
         "n",
         count(1, MOST_CHOICES),
-        "How many answers. Several come from a relay of this protocol only, and are not healed.",
+        "How many answers. Several come from a relay of this protocol only, and are not repaired.",
     ),
     Field("modalities", texts(MOST_STOPS)),
-    Field("audio", OBJECT, "How sound is to be made; `modalities` asks for it."),
+    Field("audio", OBJECT, "Audio output options; requested by `modalities`."),
     Field("user", WORD),
     Field("metadata", OBJECT),
     Field("store", FLAG, "Whether the provider keeps it. Runs are kept here all the same."),

@@ -159,14 +159,14 @@ RESPONSE_FIELDS = FieldTable(
     Field(
         "input",
         Kind(Fields.raw, {"anyOf": [SOME_TEXT, listed(ITEM.ref, MOST_ITEMS)]}),
-        "May be left out only behind an earlier response, or in a conversation.",
+        "Optional only after an earlier response or in a conversation.",
         "translated",
     ),
     Field("instructions", text(), "Instructions for the model, before everything else.", "translated"),
     Field(
         "previous_response_id",
         WORD,
-        "Go on behind this response. Instructions are not inherited.",
+        "Continue after this response. Instructions are not inherited.",
         "ours",
     ),
     Field(
