@@ -75,9 +75,9 @@ def _copied(page) -> str:
 def test_the_question_mark_shows_the_keys_and_is_a_sign_like_others_in_the_box(visit, serve):
     server = serve(model=lambda request: (Say("Yes."), Finish()))
     page = visit(server.url).open(viewport=WIDE)
-    page.get_by_role("textbox", name="Message").press("?")
-    assert page.get_by_role("textbox", name="Message").input_value() == "?"
-    page.get_by_role("textbox", name="Message").fill("")
+    page.get_by_role("textbox", name="Message", exact=True).press("?")
+    assert page.get_by_role("textbox", name="Message", exact=True).input_value() == "?"
+    page.get_by_role("textbox", name="Message", exact=True).fill("")
     page.locator("#main").focus()
     page.keyboard.press("?")
     shown(page.get_by_role("dialog", name="Keys"))
@@ -104,7 +104,7 @@ _TEXT = "b3V0IG9mIGEgZmlsZQ=="
 def test_files_are_attached_by_paste_and_drop_and_reach_the_model(visit, serve):
     server = serve(model=lambda request: (Say("I see them."), Finish()))
     page = visit(server.url).open(viewport=WIDE)
-    shown(page.get_by_role("textbox", name="Message"))
+    shown(page.get_by_role("textbox", name="Message", exact=True))
     page.evaluate(_GIVE, {"how": "paste", "name": "dot.png", "type": "image/png", "base64": _PNG})
     page.evaluate(_GIVE, {"how": "drop", "name": "notes.txt", "type": "text/plain", "base64": _TEXT})
     attached = page.get_by_role("list", name="Attached").get_by_role("listitem")
@@ -157,8 +157,8 @@ def test_what_waits_marks_the_page_and_is_notified_only_to_those_who_want_it(vis
     assert page.locator("link[rel=icon]").get_attribute("href") == plain
     page.get_by_label("Notify me when it waits").check()
     page.evaluate("window.away = true")
-    page.get_by_role("textbox", name="Message").fill("again")
-    page.get_by_role("textbox", name="Message").press("Enter")
+    page.get_by_role("textbox", name="Message", exact=True).fill("again")
+    page.get_by_role("textbox", name="Message", exact=True).press("Enter")
     until(lambda: len(page.evaluate("told")) == 1, page.title)
     assert page.evaluate("told")[0].startswith("Turnbuckle waits for you: ")
 

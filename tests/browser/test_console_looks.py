@@ -106,7 +106,7 @@ def _tab_to(page, role, name):
 def test_light_and_dark_follow_the_system_until_somebody_chooses(visit, serve):
     server = serve()
     page = visit(server.url).open(color_scheme="dark")
-    shown(page.get_by_role("textbox", name="Message"))
+    shown(page.get_by_role("textbox", name="Message", exact=True))
     dark = _background(page)
     page.emulate_media(color_scheme="light")
     light = _background(page)
@@ -115,7 +115,7 @@ def test_light_and_dark_follow_the_system_until_somebody_chooses(visit, serve):
     _choose(page, "Dark")
     assert _background(page) == dark
     page.reload()
-    shown(page.get_by_role("textbox", name="Message"))
+    shown(page.get_by_role("textbox", name="Message", exact=True))
     assert _background(page) == dark
     _choose(page, "System")
     assert _background(page) == light
@@ -210,7 +210,7 @@ def test_a_link_on_a_page_of_another_origin_opens_the_console(visit, serve):
         page = visitor.open()
         page.goto(elsewhere)
         page.get_by_role("link", name="console").click()
-        shown(page.get_by_role("textbox", name="Message"))
+        shown(page.get_by_role("textbox", name="Message", exact=True))
         say(page, "list files")
         reaches(last_run(page), "completed")
         assert page.url.startswith(f"{server.url}/#/s/")

@@ -118,7 +118,7 @@ class Visit:
 
 def say(page: "Page", text: str) -> None:
     """Send a message."""
-    page.get_by_role("textbox", name="Message").fill(text)
+    page.get_by_role("textbox", name="Message", exact=True).fill(text)
     page.get_by_role("button", name="Send").click()
 
 
