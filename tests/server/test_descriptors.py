@@ -19,8 +19,8 @@ print(room_for(int(sys.argv[3])), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     [
         (300, 1000, 100, ["100 456"]),
         (1000, 1000, 100, ["100 1000"]),
-        (300, 500, 1000, ["there is room for 122 connections, not for 1000", "122 500"]),
-        (200, 200, 10, ["there is room for 1 connections", "1 200"]),
+        (300, 500, 1000, ["only 122 connections are possible, not 1000", "122 500"]),
+        (200, 200, 10, ["only 1 connections are possible", "1 200"]),
     ],
 )
 @pytest.mark.process
