@@ -62,6 +62,7 @@ def test_the_page_of_a_failed_run_offers_to_try_again_until_something_was_said_b
     shown(page.get_by_role("link", name="Open its session"))
     reaches(last_run(page), "failed")
     gone(page.get_by_role("button", name="Continue"))
+    assert [line["title"] for line in server.get("/v1/runs")["data"]] == ["Continue.", "tell me"]
 
 
 @pytest.mark.requirement("H3")

@@ -84,5 +84,6 @@ def test_runs_are_searched_by_the_server_also_behind_the_page_that_is_shown(visi
     page.get_by_role("searchbox", name="Search runs").fill("needle")
     shown(rows, 1)
     shown(rows.get_by_text("rehearsal"))
+    assert "find the needle" in rows.inner_text()
     page.get_by_role("combobox", name="Show").select_option("failed")
     shown(page.get_by_text("No runs match."))

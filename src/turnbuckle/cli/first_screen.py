@@ -1,7 +1,7 @@
 """What a person sees first when the server has started: where it is, who answers, and what to look at.
 
 Only a terminal gets more than the line with the address, since programs read that line. There the log is
-quieter, too: what a browser fetches to show a page is no news.
+quieter, too: what a browser fetches to show a page is not news.
 """
 
 import logging

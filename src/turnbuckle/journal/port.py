@@ -113,7 +113,7 @@ class IndexUpdate(Struct, frozen=True, omit_defaults=True):
     """Changes to a stream's row in the index; what is unset stays as it is. The journal gives these no
     meaning.
 
-    `words` are no part of the row: they are what the stream is found by, besides what earlier notes brought.
+    `words` are not part of the row: they are what the stream is found by, besides what earlier notes brought.
     Of more than `MAX_WORDS` characters the first are taken. With `forgotten` the stream is found by nothing
     that was noted before, its title included, which it keeps."""
 

@@ -1,4 +1,4 @@
-"""Bodies that are no reply: what proxies and load balancers send in a provider's name."""
+"""Bodies that are not replies: what proxies and load balancers send in a provider's name."""
 
 from turnbuckle.lab.script import Garbage
 

@@ -145,7 +145,7 @@ def head_bytes(
     try:
         phrase = http.HTTPStatus(status).phrase
     except ValueError:
-        phrase = "Unknown"  # 529 and its like are no standard statuses
+        phrase = "Unknown"  # 529 and its like are not standard statuses
     lines = [f"HTTP/1.1 {status} {phrase}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     if length is not None:

@@ -1,7 +1,7 @@
 """The calls of a run, one card for each piece of work, from their first character on.
 
 However often a call was cut, what finishes it belongs to its card: a `finish_call` that brings the rest of a
-draft is no card of its own. Calls are found by their id within their attempt. Models that give no id, or the
+draft has no card of its own. Calls are found by their id within their attempt. Models that give no id, or the
 same one twice, are renamed by the turn, so then the next whole call of that name is taken.
 """
 

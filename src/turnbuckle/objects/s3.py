@@ -118,7 +118,7 @@ class S3Objects:
                 yield ObjectRow(found["path"], found["size"], found["last_modified"].timestamp())
 
     async def tidy(self, before: float) -> None:
-        """Parts of uploads that broke off are no objects; a rule of the bucket removes them."""
+        """Parts of uploads that broke off are not objects; a rule of the bucket removes them."""
 
     async def close(self) -> None:
         """The client lets go of its connections by itself."""

@@ -32,7 +32,7 @@ from turnbuckle.reply.wrapping import may_become_wrapping, wrapping
 
 _HEAD = 400
 _GLUED = 3
-_LONG = 200  # a restart of so many characters is no row that is said twice
+_LONG = 200  # a restart of so many characters is not a row that is said twice
 _RESTART_LEAST = 40
 _PROSE = 12
 _SURE = 12  # characters of an anchor that may stand behind something else

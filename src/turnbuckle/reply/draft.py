@@ -158,7 +158,7 @@ def last_member(scan: ObjectScan, key: str) -> Member | None:
 
 
 def string_at(text: str, member: Member) -> str | None:
-    """The string value of a member, as far as it is certain. None if it is no string that can be kept."""
+    """The string value of a member, as far as it is certain. None if it is not a string that can be kept."""
     match = _STRING_SO_FAR.match(text, member.start)
     return None if match is None else _decoded(match.group(1), may_be_cut=member.end is None)
 

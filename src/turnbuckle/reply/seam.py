@@ -20,7 +20,7 @@ Spaces. Nothing is ever added inside a line: whether "and" + "new" is one word c
 dropped where two meet between words of plain prose; indents, aligned columns, tables and fenced code stay as
 they are.
 
-A top that says the same again and again (equal rows) is no sign of a restart, so such text is not held for
+A top that says the same again and again (equal rows) is not a sign of a restart, so such text is not held for
 long.
 
 How it works. Two matchers read the continuation character by character while it is undecided. One compares

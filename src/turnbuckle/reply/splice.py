@@ -6,7 +6,7 @@ so that both sides mean the same place. A join is made only where one reading is
 - `after` ends the draft, and `rest` does not begin with what ends the draft: then `rest` is taken exactly as
   it is.
 - `after` stands further back, and `rest` begins with exactly what follows it there: `SURE_REPEAT` characters
-  or more that are no habit of the text. Nothing that was received is thrown away.
+  or more that are not a habit of the text. Nothing that was received is thrown away.
 - The note kept the draft's last words back (`told_length`), `after` ends where the note ended, and `rest`
   brings those words again. That proves the place, and shows where a repetition, a code fence or a preface in
   front of them ends. A `rest` that brings other words takes their place: nobody was shown the old ones.

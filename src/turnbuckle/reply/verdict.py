@@ -24,7 +24,7 @@ _OF_TOOLS = (
     "reference",
     "compaction",
 )
-"""How types of blocks end that are no answer to anybody."""
+"""How types of blocks end that are not an answer to anybody."""
 _CODE = {"executableCode", "codeExecutionResult", "toolCall", "toolResponse"}
 """Fields of blocks without a type that are none either."""
 

@@ -30,7 +30,7 @@ from turnbuckle.vocab.ids import RouteName
 
 MOST_NAMES = 1000
 """Of one book. Clients may name any model of a relay."""
-_PACE_EVERY = 1.0  # seconds; how long replies take is no news that anybody waits for
+_PACE_EVERY = 1.0  # seconds; nobody waits to hear how long replies take
 
 log = logging.getLogger("turnbuckle.nodes")
 

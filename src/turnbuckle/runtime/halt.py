@@ -70,7 +70,7 @@ class Stop:
 
 
 class Halt:
-    """Stops one attempt: because the run is to stop, because what it says is no use, or because the time of
+    """Stops one attempt: because the run is to stop, because what it says is useless, or because the time of
     the turn is over, which a silent stream would never find out by itself."""
 
     def __init__(self, stop: StopListener, seconds_left: float, limit: float) -> None:
@@ -96,7 +96,7 @@ class Halt:
     def look(
         self, speech: StreamFilter | RestSpeech, turn: Turn, policy: Policy, now: float, given: int
     ) -> None:
-        """Find out whether what came by now is no use, or too much. `given` is the guess for the input."""
+        """Find out whether what came by now is useless, or too much. `given` is the guess for the input."""
         if not self.is_set():
             self.why = _why(speech, turn, policy, now, given)
 

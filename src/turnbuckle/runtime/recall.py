@@ -70,7 +70,7 @@ async def recall(journal: Reader, run: RunId, session: SessionId, query: str) ->
 
 
 def _recalls(messages: tuple[Message, ...]) -> set[str]:
-    """Calls of this very tool, which are no past worth finding."""
+    """Calls of this very tool, which are not worth finding."""
     parts = [part for message in messages for part in message.parts]
     return {part.id for part in parts if isinstance(part, CallPart) and part.name == RECALL}
 

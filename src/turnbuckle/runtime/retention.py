@@ -82,7 +82,7 @@ class Keeping(Struct, frozen=True):
 
 
 class Swept(Struct, frozen=True):
-    """What one sweep did: runs whose bursts were merged, items that are no more, runs that were deleted,
+    """What one sweep did: runs whose bursts were merged, items that are gone, runs that were deleted,
     folders of outputs that went with their runs, objects of a store that nobody refers to."""
 
     merged: int = 0
@@ -212,7 +212,7 @@ class Retention:
 
 
 async def prune_outputs(journal: Journal, folder: Path) -> int:
-    """Remove the outputs of runs that are no more, what they had changed, and that it was undone. Returns how
+    """Remove the outputs of runs that are gone, what they had changed, and that it was undone. Returns how
     many folders went."""
     count = 0
     for name in ("kept", CHANGES):

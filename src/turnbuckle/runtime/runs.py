@@ -382,7 +382,7 @@ class Runs:
                 if error is None and claim is not None:
                     return await self._live_once(running, claim, again=again)
             except Exception as failed:
-                if running.is_given_up:  # what broke on the way out is no reason to go on
+                if running.is_given_up:  # what broke on the way out does not make it go on
                     raise asyncio.CancelledError from failed
                 error = failed
             assert error is not None

@@ -13,7 +13,7 @@ log = logging.getLogger("turnbuckle.background")
 
 async def keep_going(name: str, work: Callable[[], Awaitable[object]], every: float, sleep: Sleep) -> None:
     """Do this again and again, with so many seconds between, until somebody cancels it. An error is logged,
-    and is no reason to end."""
+    and is not a reason to end."""
     while True:
         try:
             await work()

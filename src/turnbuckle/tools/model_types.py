@@ -1,6 +1,6 @@
 """Types that pydantic knows: its models as arguments of tools, and as the form of an answer.
 
-Pydantic is no dependency: a type is recognised by what pydantic left on it, and only then is pydantic
+Pydantic is not a dependency: a type is recognised by what pydantic left on it, and only then is pydantic
 imported, which whoever made the type has done already. Such a type is read as pydantic reads it, by the
 model's own configuration; all other types are read by msgspec, which changes nothing on the way.
 """

@@ -6,7 +6,7 @@
         return str(len(text.split()))
 
 The function's types are the schema, its docstring's first paragraph is the description. A parameter of the
-type `ToolContext`, or `RunContext[…]`, is filled in by the dispatcher and is no argument. Plain functions run
+type `ToolContext`, or `RunContext[…]`, is filled in by the dispatcher: not an argument. Plain functions run
 in a thread of their own, `async` ones on the event loop. What it returns is the result: a text, a value that
 JSON can hold, or a `ToolOutcome`. It raises `ToolError` to say in its own words that it did not work.
 """

@@ -1,5 +1,5 @@
 """Calls that wait for a person. The question is stored, bound to the exact arguments, and so is the one
-answer to it: any client can see and give it, also after a restart. No answer in time is no consent, and is
+answer to it: any client can see and give it, also after a restart. No answer in time is not consent, and is
 told as what it is."""
 
 from typing import Any

@@ -71,7 +71,7 @@ def judged(turn: Turn, policy: Policy) -> Record:
     failed = last.failure if isinstance(last, Cut) else None
     circling = failed is not None and failed.kind == "repeated"
     was_cut = verdict.kind in ("cut_by_transport", "cut_by_length")
-    # What went round in circles is no draft of anything.
+    # What went round in circles is not a draft of anything.
     several = policy.several == turn.protocol and bool(reply.text or reply.calls or reply.others)
     kept = ladder.keep(turn, reply, policy) if was_cut and not circling and not several else None
     gained = len(reply.text) + (kept.gained if kept is not None else 0)

@@ -4,7 +4,7 @@ A command can stop the server that runs it: it kills the process, restarts the s
 down. Whoever comes back finds such a call started and without an outcome. To go on as after any other crash
 would let the model do it again, and stop the server again. So a person is asked first whether the run may go
 on; the call itself is not run again in any case. The question is stored like any other, and waits over any
-number of restarts. No is the end of the run, and so is no answer in time. Where nobody could answer, the call
+number of restarts. No is the end of the run, and so is silence. Where nobody could answer, the call
 is settled like any other.
 
 Which command it was is told by its words (`turn/stoppers.py`): a program that ends processes, services,

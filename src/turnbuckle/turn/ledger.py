@@ -103,7 +103,7 @@ class Ledger:
         self._waits_for = (cause, fact.at)
 
     def _compacted(self, fact: Compacted) -> None:
-        """A summary is no waste, but it is not part of the answer either: what it cost is told as its own."""
+        """A summary is neither waste nor a part of the answer: what it cost is told as its own."""
         asked, self._asked = self._asked, None
         if asked is None or asked.folding is None or fact.why:
             return

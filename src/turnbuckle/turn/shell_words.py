@@ -113,7 +113,7 @@ def _words(piece: str) -> list[str]:
 
 
 def _without_here_documents(command: str) -> str:
-    """Files that are written by the command are no commands. What is fed to a shell is."""
+    """Files that are written by the command are not commands. What is fed to a shell is."""
     lines = command.split("\n")
     kept: list[str] = []
     at = 0
@@ -174,7 +174,7 @@ def _next_line(command: str, at: int) -> int:
 
 
 def _is_redirect(command: str, at: int) -> bool:
-    """`2>&1` and `&>file` are no separators."""
+    """`2>&1` and `&>file` are not separators."""
     if command[at] != "&":
         return False
     return (at > 0 and command[at - 1] in "<>") or command[at + 1 : at + 2] == ">"

@@ -1,6 +1,6 @@
 """Which commands could have ended the server that ran them. A pure question about words in command position.
 
-A word in a path, a message, a search or a file that is written is no evidence. A program that ends processes,
+A word in a path, a message, a search or a written file is not evidence. A program that ends processes,
 services, containers or the machine is, if what it aims at can be this server: by its name, as all there is,
 or as something that only the shell could have told.
 """

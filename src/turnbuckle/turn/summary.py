@@ -3,7 +3,7 @@ write it.
 
 Not all of it is a model's word. The user's own words and the files that were seen are taken from the
 conversation itself, so that a poor summary, or none, loses neither the task nor what was forbidden nor
-which files are known. The words of the last turns are no part of a note at all: they stay messages of the
+which files are known. The words of the last turns are not part of a note at all: they stay messages of the
 user.
 """
 

@@ -35,7 +35,7 @@ _DOCUMENT = 40
 characters. No provider takes more pages than are `_LONGEST_DOCUMENT`."""
 _LONGEST_DOCUMENT = 100_000
 _DATA = 4 * _IMAGE
-"""A word of more characters than this is no word but data, such as a picture, and weighs as one."""
+"""A word of more characters than this is not a word but data, such as a picture, and weighs as one."""
 _LEAST_RATIO, _MOST_RATIO = 0.4, 4.0
 _UNKNOWN_SHARE = 0.9
 """Of a request that was refused as too large, so much is taken to be the window where nobody names it."""

@@ -80,7 +80,7 @@ def secrets_in(environment: Mapping[str, str]) -> set[str]:
 
 def secrets_in_headers(headers: Mapping[str, str]) -> set[str]:
     """The same for headers, and values that look like nothing else, under a name that nobody knows. The
-    scheme before a credential is no secret."""
+    scheme before a credential is not a secret."""
     return {
         value.rpartition(" ")[2]
         for name, value in headers.items()

@@ -1,7 +1,7 @@
 """Markdown as it streams: text in, finished blocks out.
 
 A block is handed out once nothing can change it any more: a paragraph at its blank line, a heading at its
-line's end, one item of a list when the next one begins, a table when a line is no row. Code is handed out
+line's end, one item of a list when the next one begins, a table when a line is not a row. Code is handed out
 line by line, since no line of it depends on another. So what was printed is never printed again, whatever
 comes.
 

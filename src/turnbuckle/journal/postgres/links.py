@@ -168,7 +168,7 @@ async def connect(
 
 
 async def check_server(connection: Connection, address: Address) -> None:
-    """Raises StorageFailed if this is no server that a journal can be kept on."""
+    """Raises StorageFailed if a journal cannot be kept on this server."""
     pid, encoding, version = await connection.fetchrow(
         "SELECT pg_backend_pid(), current_setting('server_encoding'), "
         "current_setting('server_version_num')::int"

@@ -354,7 +354,7 @@ def _read(words: list[_Word]) -> Step | None:
 
 
 def _list(words: list[_Word]) -> Step:
-    """Of a folder if one is named by its path; "in this folder" is no path."""
+    """Of a folder if one is named by its path; "in this folder" is not a path."""
     named = words[_find(words, "in") + 1 :][:1]
     is_path = bool(named) and (named[0].is_quoted or "/" in named[0].text)
     arguments = {"path": named[0].text} if is_path else {}

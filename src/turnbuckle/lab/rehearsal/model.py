@@ -388,7 +388,7 @@ def _within(events: Iterator[Event], cap: int | None) -> Iterator[Event]:
 
 def _piece(whole: int, slowly: bool) -> int:
     """The size of the pieces of a text: it follows from the whole that the text is a part of, so that a rest
-    is no slower."""
+    is not slower."""
     return max(_SLOW_PIECE if slowly else _PIECE, whole // _MOST_PIECES)
 
 

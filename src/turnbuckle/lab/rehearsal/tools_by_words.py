@@ -17,7 +17,7 @@ _PLACES = re.compile(r"\b(?:in|at|for|of|to|from)\s+(.+)", re.IGNORECASE | re.DO
 
 
 def with_tools(plan: Plan, task: str, tools: Iterable[ToolSpec]) -> Plan:
-    """The plan, or a call of the tool that a task speaks of which is no command."""
+    """The plan, or a call of the tool that a task speaks of and that is not a command."""
     if plan.steps != (Step(HELP),) or task.strip().lower() == "help":
         return plan
     spoken = set(re.findall(r"[a-z]+", task.lower()))

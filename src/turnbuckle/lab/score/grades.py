@@ -25,7 +25,7 @@ _REFUSED = re.compile(
     ),
     re.IGNORECASE,
 )
-"""A result that says that nothing was done is no result of a call that was cut."""
+"""A result that says that nothing was done is not the result of a call that was cut."""
 _PART_ENDS = ("length", "max_tokens")
 
 

@@ -134,7 +134,7 @@ def half_calls(messages: History, terms: Terms) -> Passed:
 
 
 def legal_call_arguments(messages: History, terms: Terms) -> Passed:
-    """Arguments that are no JSON object become one that shows what was received. Such a call did not work, so
+    """Arguments that are not a JSON object become one that shows what was received. Such a call failed, so
     it gets a failed result unless somebody answered it."""
     did: list[tuple[int, str]] = []
     bound = bind(messages, terms)

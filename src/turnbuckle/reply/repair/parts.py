@@ -90,7 +90,7 @@ def foreign_state(messages: History, terms: Terms) -> Passed:
             a is b for a, b in zip(parts, message.parts, strict=True)
         )
         kept = message if same else with_parts(message, tuple(parts))
-        # What a client wrote beside a message is no model's, so that any of its protocol may have it.
+        # What a client wrote beside a message is not a model's, so that any of its protocol may have it.
         foreign = kept.state is not None and is_foreign(kept.state, terms.rules, "")
         out.append(replace(kept, state=None) if foreign else kept)
     return Passed(tuple(out), did)

@@ -26,7 +26,7 @@ class LeftOut:
         return {"left_out": list(self._names)} if self._names else {}
 
     def look(self, told: Told) -> None:
-        """Note what this client is not told. Fields beside a reply are no part of what it says."""
+        """Note what this client is not told. Fields beside a reply are not part of what it says."""
         if not isinstance(told, ProviderItem | AnswerFields) or told.protocol == self._protocol:
             return
         if isinstance(told, ProviderItem):

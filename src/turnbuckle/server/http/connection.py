@@ -37,7 +37,7 @@ FULL = "there are too many connections to the server (server.max_connections); t
 NO_HOST = "a request of HTTP/1.1 names its host, once, in the header `Host`"
 REQUEST_SECONDS = 30.0
 """Of silence in the middle of a request, and of being later than the slowest real client."""
-# bytes in a second of a request that is coming in: less is no line that anybody has, but a wish to stay
+# bytes in a second of a request that is coming in: nobody's line is slower than that: it is a wish to stay
 SLOWEST = 500
 IDLE_SECONDS = 75  # between requests: longer than the 60 s for which usual balancers keep a connection
 PROBE_SECONDS = 30  # between probes of a silent peer by the kernel

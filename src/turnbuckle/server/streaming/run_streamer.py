@@ -253,7 +253,7 @@ class RunStreamer:
         return "ended" if tail.fold.ended else "interrupted"
 
     def _leave(self, run: RunId, policy: str, *, ended: bool) -> None:
-        # Once the server lets go of everybody, a client that leaves is no reason to stop its run.
+        # Once the server lets go of everybody, a client that leaves does not stop its run.
         self._disconnect.leave(run, policy, ended=ended or self._heartbeat.over)
 
 

@@ -38,7 +38,7 @@ class _Result(Struct, frozen=True, gc=False):
 
 
 class FoundFile(Struct, frozen=True):
-    """Bytes that are no text: a picture, a sound, a file. `place` is the line of the text that names it."""
+    """Bytes that are not text: a picture, a sound, a file. `place` is the line of the text that names it."""
 
     place: int
     kind: str

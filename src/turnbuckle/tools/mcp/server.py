@@ -37,7 +37,7 @@ MOST_FAILURES = 5
 REST = 600.0
 """Seconds without a try after that many failures in a row."""
 STEADY = 60.0
-"""Seconds of life after which a death is no failure to start."""
+"""Seconds of life after which a death is not a failure to start."""
 SHORT_WAIT = 5.0
 """Seconds of a pause that a call waits for."""
 PING_PATIENCE = 5.0

@@ -188,7 +188,7 @@ def _plain_part(block: ReplyBlock) -> dict[str, Any]:
 
 
 def _call_part(call_id: str, name: str, arguments: str, state: dict[str, Any]) -> dict[str, Any]:
-    """A double sends arguments that are no object as the text that they are."""
+    """A double sends arguments that are not an object as the text that they are."""
     value = judge(arguments).value
     args = arguments if value is None else value
     made: dict[str, Any] = {"functionCall": {"id": call_id, "name": name, "args": args}}

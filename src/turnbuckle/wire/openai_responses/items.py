@@ -245,7 +245,7 @@ class Output:
         self._speech.give_back(out)
 
     def release_held(self, out: list[Event]) -> None:
-        """The response has ended: what was held back is no tag, also where its item is not whole."""
+        """The response has ended: what was held back is not a tag, also where its item is not whole."""
         for item in self.items:
             for part in item.parts.values():
                 part.release(out)
@@ -327,7 +327,7 @@ class Output:
         part = item.parts[0]
         spelled = item.spelled or ("summary" if thoughts(told, "summary") else "content")
         text, have = thoughts(told, spelled), part.text()
-        # A summary that was edited as it was made is no loss: what goes back is the item, not the text.
+        # A summary that was edited as it was made is not a loss: what goes back is the item, not the text.
         if text != have and text.startswith(have):
             self._settle(part, text, out)
         if told:

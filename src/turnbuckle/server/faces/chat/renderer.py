@@ -103,7 +103,7 @@ class ChatFold(ABC):
         self._others = OtherChoices()
         self._piece: dict[str, Any] = {}  # what stands beside the next words, in a part of their own
         self._parts: list[dict[str, Any]] = []  # parts without words that were told in this round
-        self._again: list[dict[str, Any]] = []  # of those, what an attempt that begins anew may bring again
+        self._again: list[dict[str, Any]] = []  # of those, what an attempt from the start may bring again
         self._reply = ReplyOver(0)  # the last one
         self._spoke = {False: False, True: False}  # whether there was text, and a refusal
         self._thought: object = None  # which reasoning the last piece of it belonged to
@@ -216,7 +216,7 @@ class ChatFold(ABC):
 
     def _item(self, part: dict[str, Any]) -> None:
         """A part of the content that nobody here knows. One that was told before its reply broke, and is said
-        again by a reply that begins anew, is the same."""
+        again by a reply from the start, is the same."""
         if part in self._again:
             self._again.remove(part)
             return

@@ -220,7 +220,7 @@ class ResponsesApi:
     # Ending
 
     async def cancel(self, exchange: Exchange) -> Answer:
-        """A response that has ended stays as it is, so that to cancel twice is no mistake."""
+        """A response that has ended stays as it is, so that to cancel twice is not a mistake."""
         run = await self._named(exchange)
         if not run.origin.background:
             message = (
