@@ -376,9 +376,24 @@ def test_a_pool_that_is_closed_is_a_failure_too():
     assert (failure.kind, failure.retryable) == ("connect", False)
 
 
-def test_a_library_whose_buffers_we_do_not_know_is_refused_at_the_start():
-    class Reader:
-        _buffer = ()
+class Reader:
+    _buffer = _buffer_offset = _http_chunk_splits = ()
 
-    with pytest.raises(RuntimeError, match="has no _buffer_offset"):
-        check_library(Reader)
+
+class Connector:
+    _factory = _loop = ()
+
+
+@pytest.mark.parametrize("name", ["_buffer", "_buffer_offset", "_http_chunk_splits"])
+def test_a_library_whose_buffers_we_do_not_know_is_refused_at_the_start(monkeypatch, name):
+    check_library(Reader, Connector())
+    monkeypatch.delattr(Reader, name)
+    with pytest.raises(RuntimeError, match=f"its Reader has no {name};"):
+        check_library(Reader, Connector())
+
+
+@pytest.mark.parametrize("name", ["_factory", "_loop"])
+def test_a_library_whose_connections_we_do_not_know_is_refused_at_the_start(monkeypatch, name):
+    monkeypatch.delattr(Connector, name)
+    with pytest.raises(RuntimeError, match=f"its connector has no {name};"):
+        check_library(Reader, Connector())

@@ -2,9 +2,12 @@
 retry.
 
 Theory of operation. Whoever iterates does the reading; there is no task and no queue per chunk. What arrives
-while the reader is busy is one batch when it comes back. One timer looks at the clocks, at least twice a
-second; it aborts the exchange when a clock has fired, and the reader then finds the reason. A stop does the
-same. Clocks judge the peer, not the reader: while something lies unread nobody is stalled.
+while the reader is busy is one batch when it comes back. While it waits, a chunk that comes alone is decoded
+where it arrives and offered to who `listen`s; only what that one leaves wakes the reader.
+
+One timer looks at the clocks, at least twice a second; it aborts the exchange when a clock has fired, and the
+reader then finds the reason. A stop does the same. Clocks judge the peer, not the reader: while something
+lies unread nobody is stalled.
 
 A timer that comes late looks twice, with a pass of the event loop between: a machine that was busy or asleep
 may have bytes waiting that nobody had the time to read.
@@ -49,6 +52,10 @@ _LIMITS = ("anthropic-ratelimit-", "x-ratelimit-")
 _DELTAS = (TextDelta, ReasoningDelta, RefusalDelta, CallStarted, CallArgs, ChoiceNoted)
 
 
+Listener = Callable[[list[Event]], bool]
+"""Takes a batch where it arrived. False: it stays with whoever iterates. No last word is ever offered."""
+
+
 class Attempt:
     """An async iterator of batches. Close it, or use it as a context manager, if it is left before its
     end."""
@@ -87,6 +94,9 @@ class Attempt:
         self._looking_again = False
         self._offset = 0.0  # our clock minus the loop's, which stands still while the machine sleeps
         self._unheed: Callable[[], object] | None = None
+        self._listener: Listener | None = None
+        self._held: list[Event] | None = None  # what was decoded where it arrived, and is the reader's
+        self._mistake: Exception | None = None
 
     @property
     def end_kind(self) -> EndKind:
@@ -119,6 +129,11 @@ class Attempt:
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
+
+    def listen(self, listener: Listener) -> None:
+        """From here on batches are offered to the listener while the next one is waited for. What it raises
+        is raised to whoever iterates."""
+        self._listener = listener
 
     def close(self) -> None:
         """Give up at once, without a last word for anybody. Harmless when it is over."""
@@ -170,6 +185,8 @@ class Attempt:
             quirks=self._route.quirks,
             choices=self._request.choices,
         )
+        assert self._exchange is not None
+        self._exchange.hand_to(self._arrived)
         return None
 
     async def _next(self) -> list[Event]:
@@ -177,12 +194,22 @@ class Attempt:
         assert decoder is not None
         assert exchange is not None
         while True:
-            waits = not exchange.has_unread  # and while it does, others have their turn
-            chunk = await exchange.read()
+            if waits := not exchange.has_unread:  # and while it does, others have their turn
+                await exchange.wait()
+                if self._mistake is not None:
+                    raise self._mistake
+                if self._held is not None:
+                    events, self._held = self._held, None
+                    if told := self._told(events, decoder):
+                        return told
+                    continue
+            chunk = exchange.read_now()
             if not isinstance(chunk, bytes):
                 return self._end(chunk)
             if not chunk:
-                return self._end(None)
+                if exchange.has_unread:
+                    return self._end(None)
+                continue
             now = self._clock.now()
             if waits:
                 self._others_turn = now
@@ -191,12 +218,37 @@ class Attempt:
                 await asyncio.sleep(0)  # a provider that is faster than we are never makes us wait
             events = decoder.feed(chunk)
             self._watch.received(events, now)
-            if events:
-                if self._watch.first_delta_at is None:
-                    self._note_first_delta(events)
-                if decoder.last is not None:
-                    return self._finish(events)
-                return self._headed(self._discreet(events) if self._watch.skipped else events)
+            if told := self._told(events, decoder):
+                return told
+
+    def _told(self, events: list[Event], decoder: ReplyDecoder) -> list[Event]:
+        """What came, as whoever iterates gets it."""
+        if not events:
+            return events
+        if self._watch.first_delta_at is None:
+            self._note_first_delta(events)
+        if decoder.last is not None:
+            return self._finish(events)
+        return self._headed(self._discreet(events) if self._watch.skipped else events)
+
+    def _arrived(self, chunk: bytes) -> None:
+        """A chunk came alone, while the reader waits."""
+        decoder, watch, listener = self._decoder, self._watch, self._listener
+        assert decoder is not None
+        assert self._exchange is not None
+        try:
+            now = self._others_turn = self._clock.now()
+            events = decoder.feed(chunk)
+            watch.received(events, now)
+            if not events:
+                return
+            is_usual = watch.first_delta_at is not None and not watch.skipped and self._head is None
+            if is_usual and decoder.last is None and listener is not None and listener(events):
+                return
+            self._held = events
+        except Exception as mistake:  # the connection is not to suffer from it
+            self._mistake = mistake
+        self._exchange.wake()
 
     # The end
 
@@ -294,7 +346,7 @@ class Attempt:
         if now < deadline.when:
             self._looking_again = False
             self._arm(now, deadline.when)
-        elif self._exchange.has_unread:
+        elif self._exchange.has_unread or self._held is not None:
             self._arm(now, now + TICK)
         elif late > _LATE and not self._looking_again:
             self._looking_again = True

@@ -28,6 +28,7 @@ from turnbuckle.vocab.events import Cut, LastWord
 from turnbuckle.vocab.failure import RETRYABLE, Failure, FailureKind
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.quirks import CapField
+from turnbuckle.vocab.recent import Recent
 from turnbuckle.wire.decoder import EndKind
 
 Standing = Literal["fit", "benched", "due", "probed"]
@@ -44,6 +45,8 @@ BELIEVED = 2
 """Refusals to stream in a row that count against a model that has streamed."""
 BARE_ENDS = 2
 """Replies that ended by their end mark alone, until that is believed to be the host's way."""
+MOST_NAMES = 1000
+"""Of routes, and of models on them. Clients may name any model of a relay; what was used last is kept."""
 
 _HOPELESS: frozenset[FailureKind] = frozenset({"auth", "permission", "billing", "not_found"})
 
@@ -173,17 +176,18 @@ class HealthBook:
     """The states and the pace of all routes, shared by all sessions of a process."""
 
     def __init__(self) -> None:
-        self._health: dict[RouteName, RouteHealth] = {}
-        self._streaming: dict[tuple[RouteName, str], RouteHealth] = {}
-        self._paces: dict[RouteName, RoutePace] = {}
-        self._cap_fields: dict[RouteName, CapField] = {}
-        self._endings: dict[tuple[RouteName, str], Endings] = {}
+        self._health: Recent[RouteName, RouteHealth] = Recent(MOST_NAMES)
+        self._streaming: Recent[tuple[RouteName, str], RouteHealth] = Recent(MOST_NAMES)
+        self._paces: Recent[RouteName, RoutePace] = Recent(MOST_NAMES)
+        self._cap_fields: Recent[RouteName, CapField] = Recent(MOST_NAMES)
+        self._endings: Recent[tuple[RouteName, str], Endings] = Recent(MOST_NAMES)
 
     def of(self, route: RouteName) -> RouteHealth:
         return self._health.get(route, RouteHealth())
 
     def pace(self, route: RouteName) -> RoutePace:
-        return self._paces.setdefault(route, RoutePace())
+        pace = self._paces[route] = self._paces.get(route) or RoutePace()
+        return pace
 
     @property
     def routes(self) -> frozenset[RouteName]:

@@ -133,6 +133,9 @@ class Watch:
         if not events:
             return
         self.event_at = now
+        if self._is_under_way and len(events) == 1 and type(events[0]) is TextDelta:
+            self._progress(now, False, False)  # the token's way: more text
+            return
         in_call, thought = bool(self.open_calls), self.thinking
         progress = life = False
         for event in events:
@@ -158,6 +161,11 @@ class Watch:
             self._progress(now, in_call, thought)
         elif life:
             self._life(now)
+
+    @property
+    def _is_under_way(self) -> bool:
+        """Whether text is what is expected next."""
+        return not (self.thinking or self.open_calls) and self.first_event_at is not None
 
     def _progress(self, now: float, in_call: bool, thought: bool) -> None:
         if self.first_event_at is None:

@@ -8,6 +8,10 @@ that is gone) and wakes the reader. What had arrived before a connection broke i
 then the failure. After a proper end the connection has a moment to bring the body's terminator, which returns
 it to the pool; else it is dropped.
 
+A real model sends its words one by one, each as one chunk of the body in one read. While a reader waits who
+brought a way to take such chunks (`hand_to`), it is handed them where they arrive, and neither the library
+nor the reader's task does anything. Whatever else arrives goes through the library, as always.
+
 Proxies come from the environment, asked for here and not by the HTTP library, because that would also read a
 netrc file and then refuse requests that carry a key.
 """
@@ -15,6 +19,7 @@ netrc file and then refuse requests that carry a key.
 import asyncio
 import io
 import ipaddress
+import re
 import socket
 import sys
 from collections.abc import Callable
@@ -25,6 +30,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 from msgspec import Struct
 
 from turnbuckle.call.body_cache import BodyCache
@@ -38,6 +44,10 @@ _LARGE = 2**20
 _KEEPALIVE = (60, 10, 3)  # idle, between probes, probes: a dead peer is noticed in a minute and a half
 _USER_TIMEOUT_MS = 120_000
 _BUFFERS = ("_buffer", "_buffer_offset")  # of aiohttp's reader: what has arrived and was not taken
+_SPLITS = "_http_chunk_splits"  # and where in it chunks of the body ended
+_CONNECTOR = ("_factory", "_loop")  # of its connector: what makes its end of a connection, and where
+_CHUNK_HEAD = re.compile(rb"([0-9a-fA-F]{1,8})\r\n")
+_CHUNK_END = b"\n\r\n"  # of one that ends like an event
 _NO_LIMIT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
 _current: "ContextVar[UpstreamExchange | None]" = ContextVar("exchange", default=None)
@@ -54,7 +64,6 @@ class Connections:
     """The pool that all attempts share. Made inside a running loop, closed once."""
 
     def __init__(self) -> None:
-        check_library(aiohttp.StreamReader)
         connector = _WatchedConnector(limit=0, keepalive_timeout=_POOLED, socket_factory=open_socket)
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -84,24 +93,54 @@ class Connections:
         return UpstreamExchange(self._session, url, headers, body, self._lingering)
 
 
-def check_library(reader: type) -> None:
-    """Raises RuntimeError if the HTTP library is one whose buffers we do not know: what had arrived before a
-    connection broke would be lost without a word."""
-    if missing := [name for name in _BUFFERS if not hasattr(reader, name)]:
-        raise RuntimeError(
-            f"aiohttp {aiohttp.__version__} is not supported: its {reader.__name__} "
-            f"has no {' and no '.join(missing)}; install the version that turnbuckle asks for"
-        )
+def check_library(reader: type, connector: object) -> None:
+    """Raises RuntimeError if the HTTP library is one whose buffers and connections we do not know: what had
+    arrived before a connection broke would be lost without a word, and nothing would be handed over where it
+    arrives."""
+    for name, part, needed in (
+        (reader.__name__, reader, (*_BUFFERS, _SPLITS)),
+        ("connector", connector, _CONNECTOR),
+    ):
+        if missing := [one for one in needed if not hasattr(part, one)]:
+            raise RuntimeError(
+                f"aiohttp {aiohttp.__version__} is not supported: its {name} "
+                f"has no {' and no '.join(missing)}; install the version that turnbuckle asks for"
+            )
+
+
+class _Handler(ResponseHandler):
+    """The library's end of a connection. The exchange that has it hears of all that arrives."""
+
+    exchange: "UpstreamExchange | None" = None
+
+    def data_received(self, data: bytes) -> None:
+        exchange = self.exchange
+        if exchange is None:
+            super().data_received(data)
+        elif not exchange.take_chunk(data):
+            super().data_received(data)
+            exchange.look(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        if self.exchange is not None:
+            self.exchange.lost()
 
 
 class _WatchedConnector(aiohttp.TCPConnector):
     """Tells an exchange about its connection as soon as it is there, TLS and proxy included."""
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        check_library(aiohttp.StreamReader, self)
+        handler: type[ResponseHandler] = _Handler
+        self._factory = partial(handler, loop=self._loop)
+
     async def connect(self, *args: Any, **kwargs: Any) -> aiohttp.connector.Connection:
         connection = await super().connect(*args, **kwargs)
         exchange = _current.get()
         if exchange is not None:
-            exchange.take_connection(connection.transport)
+            exchange.take_connection(connection)
         return connection
 
 
@@ -125,9 +164,15 @@ class UpstreamExchange:
         self._lingering = lingering
         self._task: asyncio.Task[aiohttp.ClientResponse] | None = None
         self._transport: asyncio.Transport | None = None
+        self._handler: _Handler | None = None
         self._response: aiohttp.ClientResponse | None = None
         self._taken = 0
         self._over: Failure | None = None
+        self._loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[None] | None = None
+        self._take: Callable[[bytes], None] | None = None
+        self._is_tidy = False  # the last bytes that the library got ended like a chunk
+        self._between: bool | None = None  # its parser stands between two chunks; None: not known
 
     async def send(self) -> ResponseHead | Failure:
         """Send the request and wait for the head of the answer."""
@@ -150,21 +195,90 @@ class UpstreamExchange:
         if error is not None:
             return self._break(from_exception(error))
         response = self._response = task.result()
+        if self._handler is not None and self._handler.transport is None:
+            self.lost()  # it was, before anybody had the answer
         return ResponseHead(
             response.status, {name.lower(): _legible(value) for name, value in response.headers.items()}
         )
 
+    def hand_to(self, take: Callable[[bytes], None]) -> None:
+        """From here on chunks of the body that come alone go to `take` while `wait` waits. It must not raise;
+        `wake` ends the wait."""
+        response = self._response
+        if response is not None and "Content-Encoding" not in response.headers:
+            self._take = take
+
+    async def wait(self) -> None:
+        """Until something has arrived that was not handed over, or it is over, or somebody calls `wake`."""
+        if self._over is not None or self._response is None or self.has_unread:
+            return
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
     async def read(self) -> bytes | Failure:
         """The bytes that are there, or the next ones to come. Empty at the proper end of the body."""
+        while self._over is None and self._response is not None and not self.has_unread:
+            await self.wait()
+        return self.read_now()
+
+    def read_now(self) -> bytes | Failure:
+        """The bytes that are there. Empty at the proper end of the body."""
         response = self._response
         if self._over is not None or response is None:
             return self._over or failure("reset", "there is no answer to read")
         try:
-            chunk = await response.content.readany()
+            chunk = response.content.read_nowait()
         except Exception as error:
             return self._over or self._break_off(response.content, error)
         self._taken += len(chunk)
         return chunk if self._over is None else self._over
+
+    def take_chunk(self, data: bytes) -> bool:
+        """Hand these bytes to who waits for them, if they are one whole chunk of the body. False if they are
+        the library's."""
+        take, waiter = self._take, self._waiter
+        if take is None or waiter is None or data[-3:] != _CHUNK_END or waiter.done():
+            return False
+        head = _CHUNK_HEAD.match(data)
+        if head is None or not (self._between or self._is_between_chunks()):
+            return False
+        begin, size = head.end(), int(head[1], 16)
+        if not size or begin + size + 2 != len(data):  # one without a size ends the body
+            return False
+        take(data[begin:-2])
+        return True
+
+    def _is_between_chunks(self) -> bool:
+        """Whether the library's parser would take the next bytes for the head of a chunk. Behind a chunk
+        whose last line has ended, the only other end of a read that looks like this is that of the body."""
+        if self._between is None:
+            assert self._response is not None
+            content = self._response.content
+            splits = getattr(content, _SPLITS)
+            self._between = self._is_tidy and bool(splits) and splits[-1] == content.total_bytes
+        return self._between
+
+    def lost(self) -> None:
+        """The connection is gone. If the body was no HTTP in the midst, the library says so to nobody."""
+        content = self._response.content if self._response is not None else None
+        if content is not None and not content.is_eof() and content.exception() is None:
+            content.set_exception(aiohttp.ClientPayloadError("the rest of the body is not HTTP"))
+        self.look(b"")
+
+    def look(self, data: bytes) -> None:
+        """The library has taken these bytes."""
+        self._between = None
+        if data:
+            self._is_tidy = data[-3:] == _CHUNK_END
+        if self._waiter is not None and self.has_unread:
+            self.wake()
 
     @property
     def has_unread(self) -> bool:
@@ -179,10 +293,11 @@ class UpstreamExchange:
         if self._over is None:
             self._over = why
         self._drop()
+        self.wake()
 
     def finish(self) -> None:
         """All that was wanted has come. The connection goes back to the pool if its body ends soon."""
-        self.connected = None
+        self.connected = self._take = None
         response = self._response
         if response is None or response.closed or response.content.is_eof():
             self._drop()
@@ -195,9 +310,12 @@ class UpstreamExchange:
         self._lingering.discard(self)
         self._drop()
 
-    def take_connection(self, transport: asyncio.Transport | None) -> None:
+    def take_connection(self, connection: aiohttp.connector.Connection) -> None:
         """The pool's word that the connection stands."""
-        self._transport = transport
+        self._transport = connection.transport
+        if isinstance(connection.protocol, _Handler):
+            self._handler = connection.protocol
+            self._handler.exchange = self
         if self.connected is not None:
             self.connected()
 
@@ -233,6 +351,9 @@ class UpstreamExchange:
         response, self._response = self._response, None
         task, self._task = self._task, None
         transport, self._transport = self._transport, None
+        handler, self._handler = self._handler, None
+        if handler is not None and handler.exchange is self:
+            handler.exchange = None
         ended = response is not None and response.content.is_eof() and response.content.exception() is None
         if transport is not None and not ended:
             transport.abort()

@@ -6,7 +6,7 @@ protocol, or of another model where the model is known, never goes back.
 """
 
 from turnbuckle.vocab.history_rules import HistoryRules
-from turnbuckle.vocab.messages import OpaquePart, Part, ProviderState, ReasoningPart
+from turnbuckle.vocab.messages import OpaquePart, Part, ProviderState, ReasoningPart, TextPart
 from turnbuckle.vocab.quirks import Quirks
 
 _THOUGHT_TYPES = ("thinking", "redacted_thinking", "reasoning")
@@ -34,6 +34,16 @@ def can_return(part: Part, rules: HistoryRules, model: str, quirks: Quirks) -> b
     if part.state is None:
         return rules.takes_plain_reasoning
     return not is_foreign(part.state, rules, model) and _is_vouched_for(part.state, rules, quirks)
+
+
+def is_own_part(part: Part, rules: HistoryRules, model: str) -> bool:
+    """Whether a part of an answer holds what only its host knows, beside reasoning and calls."""
+    if isinstance(part, OpaquePart):
+        bound = model if rules.parts_bound_to_model else ""
+        return not is_thought(part) and not is_foreign(part.state, rules, bound)
+    if not isinstance(part, TextPart) or part.state is None:
+        return False
+    return rules.parts_bound_to_model and not is_foreign(part.state, rules, model)
 
 
 def _is_vouched_for(state: ProviderState, rules: HistoryRules, quirks: Quirks) -> bool:

@@ -16,6 +16,7 @@ from turnbuckle.reply.free_text import FreeTextCalls
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.foreign_tools import ForeignTools
 from turnbuckle.runtime.halt import Halt, Stop
+from turnbuckle.runtime.hearing import Hearing
 from turnbuckle.runtime.history_book import HistoryBook
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.runtime.models import closed_behind
@@ -99,7 +100,7 @@ class Driver:
         self._log = log
         self._model = model
         self._tools = tools
-        self._foreign = ForeignTools(tools, log.fold, self.stop)
+        self._foreign = ForeignTools(tools, log.fold, self.stop, log.given)
         self._wall = environment.wall
         self._sleep = environment.sleep
         self._sending = Sending(histories)
@@ -132,15 +133,16 @@ class Driver:
         """Drive a run that has begun to its end."""
         return await self._drive()
 
-    async def resume(self, epoch: int) -> Outcome:
+    async def resume(self, epoch: int, *, kept: bool = False) -> Outcome:
         """Take up a run and drive it to its end."""
-        await self.take_up(epoch)
+        await self.take_up(epoch, kept=kept)
         return await self.go_on()
 
-    async def take_up(self, epoch: int) -> None:
-        """Fold what is stored, to go on from there. A run that has ended stays as it is."""
+    async def take_up(self, epoch: int, *, kept: bool = False) -> None:
+        """Fold what is stored, to go on from there. A run that has ended stays as it is. `kept`: this process
+        had it, and let go of it because the store failed."""
         await self._log.load()
-        await self._log.append([RunClaimed(self._wall(), epoch)])
+        await self._log.append([RunClaimed(self._wall(), epoch, kept or UNSET)])
         if self.turn.stopping:
             self.stop.ask()
 
@@ -347,8 +349,8 @@ class Driver:
                 await self._record((first,))
             case GiveUp():
                 await self._record(machine.given_up(self.turn, first, self._policy).facts)
-            case NothingToShrink():
-                await self._record(machine.nothing_left_out(self.turn).facts)
+            case NothingToShrink(why):
+                await self._record(machine.nothing_left_out(self.turn, why).facts)
 
     async def _ask_model(self, attempt: int, ask: Ask, route: RouteFacts, size: RequestSize) -> None:
         way = ladder.way_for(self.turn, ask, route, self._policy, self._ways.best(route.name, route.model))
@@ -381,7 +383,6 @@ class Driver:
         await self._log.append([asked])
         speech = speech_for(self.turn, shown, way, asked.notes)
         halt = Halt(self.stop, budget.seconds_left(self.turn, self._policy), self._policy.limits.seconds)
-        heard: list[Event] = []
         given = budget.input_guess(self.turn)
         if ask.folding is not None:
             request = summary_request(self.turn, asked)
@@ -390,18 +391,15 @@ class Driver:
             request = await self._sending.prepared(turn, asked, self._policy, self._tools.specs())
             request = shaped(request, self.turn, way)
         free_text = FreeTextCalls(free_text_names(request.tools, asked.protocol))
+        hearing = Hearing(self._log, attempt, speech, free_text, halt, self._wall, given)
         async with closed_behind(self._model.attempt(route.name, request, halt)) as bursts:
+            hearing.join(bursts)
             async for events in bursts:
-                heard = events or heard
-                spoken = speech.take(free_text.take(events))
-                halt.look(speech, self.turn, self._policy, self._log.moment(self._wall), given)
-                if halt.why is not None and spoken and isinstance(spoken[-1], Cut):
-                    spoken = (*spoken[:-1], Cut(halt.why))
-                notice = speech.take_notice() if spoken else ""
-                if spoken and (notice or not self._log.append_soon(self._wall(), attempt, spoken)):
-                    await self._tell(route, attempt, spoken, notice)
+                if (told := hearing.told(events)) is not None:
+                    await self._tell(route, attempt, *told)
                 if speech.over:
                     break
+        heard = hearing.last
         if not speech.over:
             heard = [Cut(failure("incomplete", "the attempt ended without a last word"))]
             await self._tell(route, attempt, speech.take(heard), speech.take_notice())

@@ -10,10 +10,11 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from turnbuckle.journal.port import Claim, Conflict, Grade, IndexUpdate, Journal, StorageError
+from turnbuckle.runtime.consent_book import OwnersRules
 from turnbuckle.runtime.lease import LEASE, is_held
 from turnbuckle.runtime.ports import Sleep
 from turnbuckle.turn.base import Base
@@ -34,6 +35,7 @@ from turnbuckle.turn.facts import (
     RunStarted,
     StopAsked,
     Streamed,
+    SummaryDropped,
     ToolFinished,
     ToolStarted,
     UserSpoke,
@@ -52,6 +54,7 @@ _SURE = frozenset(
         RunClaimed,
         Decided,
         Compacted,
+        SummaryDropped,
         DraftKept,
         DraftGrown,
         DraftClosed,
@@ -75,6 +78,7 @@ BaseOf = Callable[[RunStarted], Awaitable[Base]]
 
 MOST_ADDED = 8 << 20
 """Bytes of what a run added that are told beside its end. More is read from its facts."""
+_LAST_WORDS = (Ended, Cut)
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 5.0  # a store that is mended is used again within a few seconds
 
@@ -119,7 +123,9 @@ class RunLog:
         self.fold = fold
         self.sleep = sleep
         self.lease = LEASE
-        self._elapsed = elapsed
+        self.given: OwnersRules | None = None
+        """What the owner of the run has allowed for good, to be looked at before calls are judged."""
+        self.elapsed = elapsed
         self._marked_at = elapsed() if elapsed is not None else 0.0
         self._watch = watch
         self.head = claim.head
@@ -187,22 +193,30 @@ class RunLog:
             items = [encode(fact) for fact in facts]
             self.head = await self._stored(items, grade, note, waits)
             self._folded = self.head
-            if self._elapsed is not None:
-                self._marked_at = self._elapsed()  # what the store took is nobody's work
+            if self.elapsed is not None:
+                self._marked_at = self.elapsed()  # what the store took is nobody's work
             for fact in facts:
                 self._take_in(fact)
         return True
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing is on its way that has to be waited for first."""
+        return not (self._on_its_way or self._unstored or self._mistake or self._lock.locked())
 
     def append_soon(self, at: float, attempt: int, events: tuple[Event, ...]) -> bool:
         """Begin to store a burst of the model that decides nothing, as nearly every one; it is taken in when
         it is stored. False if it does, or something else has to be waited for first: then nothing was begun,
         and it is to be appended. Whatever is appended next waits for it."""
-        if self._lock.locked() or self._on_its_way or self._unstored or self._mistake:
+        if self._on_its_way or self._unstored or self._mistake or self._lock.locked():
             return False
-        if self.fold.turn.phase == "ended" or isinstance(events[-1], Ended | Cut):
+        if self.fold.turn.phase == "ended" or isinstance(events[-1], _LAST_WORDS):
             return False
-        now = self._elapsed() if self._elapsed is not None else 0.0
-        worked = UNSET if self._elapsed is None else round(max(now - self._marked_at, 0.0), 3)
+        now = 0.0
+        worked: float | UnsetType = UNSET
+        if self.elapsed is not None:
+            now = self.elapsed()
+            worked = round(now - self._marked_at, 3) if now > self._marked_at else 0.0
         fact = Streamed(at, attempt, events, worked=worked)
         claim, item = self._claim, encode(fact)
         self._on_its_way = fact
@@ -225,7 +239,10 @@ class RunLog:
         else:
             self.head = self._folded = head
             try:
-                self._take_in(fact)
+                self.fold.take(fact)
+                self.waits = 0
+                if self._watch is not None:
+                    self._watch(self._claim.stream, fact)
             except Exception as mistake:  # whoever stores is not to suffer from it
                 self._mistake = mistake
         if self._landing is not None and not self._landing.done():
@@ -258,7 +275,7 @@ class RunLog:
 
     async def _land(self, waits: bool) -> None:
         """Wait for the burst that is on its way, and store it again if that went wrong."""
-        began = self._elapsed() if self._elapsed is not None else 0.0
+        began = self.elapsed() if self.elapsed is not None else 0.0
         await self._settle()
         if self._mistake is not None:
             raise self._mistake
@@ -271,8 +288,8 @@ class RunLog:
             except Exception as mistake:
                 self._mistake = mistake
                 raise
-        if self._elapsed is not None:
-            self._marked_at += self._elapsed() - began  # what the store took is nobody's work
+        if self.elapsed is not None:
+            self._marked_at += self.elapsed() - began  # what the store took is nobody's work
 
     def _take_in(self, fact: Fact) -> None:
         self._take(fact)
@@ -326,15 +343,16 @@ class RunLog:
         measure = None if turn.measure is None else replace(turn.measure, left=left)
         tally = turn.tally
         ended = replace(ended, compaction=compaction, measure=measure, drafted=turn.drafted)
-        ended = replace(ended, spent=tally.spent, routes=tally.routes)
+        words_only = turn.words_only[:-1] if turn.on_trial else turn.words_only
+        ended = replace(ended, spent=tally.spent, routes=tally.routes, words_only=words_only)
         fits = sum(map(_size, turn.added)) <= MOST_ADDED
         return [*facts[:-1], replace(ended, added=turn.added) if fits else ended]
 
     def _marked(self, facts: Sequence[Fact]) -> Sequence[Fact]:
         """The facts, the first of them with the seconds that were worked since the last ones."""
-        if self._elapsed is None:
+        if self.elapsed is None:
             return facts
-        took = round(max(self._elapsed() - self._marked_at, 0.0), 3)
+        took = round(max(self.elapsed() - self._marked_at, 0.0), 3)
         marked: list[Fact] = []
         for fact in facts:
             is_timed = getattr(fact, "worked", None) is UNSET
@@ -344,9 +362,9 @@ class RunLog:
 
     def moment(self, wall: Callable[[], float]) -> float:
         """Now, as the turn counts its time: from its last fact on, only work moves it."""
-        if self._elapsed is None:
+        if self.elapsed is None:
             return wall()
-        return self.fold.turn.now + self.fold.unsettled + max(self._elapsed() - self._marked_at, 0.0)
+        return self.fold.turn.now + self.fold.unsettled + max(self.elapsed() - self._marked_at, 0.0)
 
     async def settled(self) -> None:
         """Wait for an append that is under way, until what it stored is folded too."""

@@ -73,6 +73,55 @@ def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
+class _Words(list[str]):
+    """A text that goes on."""
+
+
+class GrowingFields:
+    """Tellings of one object, each at the cost of what is new in it: lists go on, objects are joined, and of
+    all else the later one counts. `texts` are the names of texts that go on, `inner` those inside of
+    objects."""
+
+    def __init__(self, *texts: str, inner: Mapping[str, tuple[str, ...]] | None = None) -> None:
+        self._texts = texts
+        self._inner = inner or {}
+        self._values: dict[str, Any] = {}
+
+    def add(self, told: Mapping[str, Any]) -> None:
+        values = self._values
+        for name, value in told.items():
+            before = values.get(name)
+            if isinstance(value, list):
+                if type(before) is list:
+                    before.extend(value)
+                else:
+                    values[name] = list(value)
+            elif isinstance(value, dict):
+                if not isinstance(before, GrowingFields):
+                    before = values[name] = GrowingFields(*self._inner.get(name, ()))
+                before.add(value)
+            elif isinstance(value, str) and name in self._texts:
+                if isinstance(before, _Words):
+                    before.append(value)
+                else:
+                    values[name] = _Words([value])
+            elif value is None:  # it says nothing
+                values.setdefault(name, None)
+            else:
+                values[name] = value
+
+    def whole(self) -> dict[str, Any]:
+        return {name: _whole(value) for name, value in self._values.items()}
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, GrowingFields):
+        return value.whole()
+    if isinstance(value, _Words):
+        return "".join(value)
+    return list(value) if isinstance(value, list) else value  # its own goes on
+
+
 def _summed(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """The counts of two calls as one: numbers are added, and of all else the later one counts."""
     made = joined(one, other)

@@ -102,7 +102,12 @@ class SseDecoder:
             if text.count(b"\n") == 2 * len(pieces) - 2 and all(pieces):
                 return list(zip(repeat(b""), pieces))
         elif len(text) <= limit and text[:7] == b"event: ":
-            # The same with names: n events have n - 1 blank lines and n line ends inside.
+            # The same with names: n events have n - 1 blank lines and n line ends inside. Mostly all have the
+            # same name.
+            first, _, rest = text[7:].partition(b"\ndata: ")
+            pieces = rest.split(b"\n\nevent: %b\ndata: " % first)
+            if text.count(b"\n") == 3 * len(pieces) - 2 and all(pieces):
+                return list(zip(repeat(first), pieces))
             pieces = text[7:].split(b"\n\nevent: ")
             if text.count(b"\n") == 3 * len(pieces) - 2:
                 named = [(name, data) for name, _, data in [piece.partition(b"\ndata: ") for piece in pieces]]

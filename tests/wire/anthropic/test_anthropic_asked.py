@@ -216,6 +216,34 @@ def test_what_cannot_be_read_is_refused_by_its_name(fields, param):
     assert refused(**fields).param == param
 
 
+@pytest.mark.requirement("J1")
+@pytest.mark.parametrize("role", ["user", "assistant", "system"])
+@pytest.mark.parametrize(
+    ("block", "field"),
+    [
+        ({"type": "tool_use"}, "id"),
+        ({"type": "tool_use", "id": "t1"}, "name"),
+        ({"type": "tool_use", "id": "t1", "name": "look", "input": []}, "input"),
+        ({"type": "tool_result"}, "tool_use_id"),
+        ({"type": "tool_result", "tool_use_id": "t1", "content": 1}, "content"),
+        ({"type": "tool_result", "tool_use_id": "t1", "content": [{}]}, "content.0.type"),
+        ({"type": "tool_result", "tool_use_id": "t1", "is_error": 1}, "is_error"),
+        ({"type": "image"}, "source"),
+        ({"type": "document", "source": {"type": "x"}, "title": 1}, "title"),
+        ({"type": "thinking", "thinking": 1}, "thinking"),
+        ({"type": "text", "text": "Hi", "cache_control": "yes"}, "cache_control"),
+        ({"type": "unheard of", "cache_control": 1}, "cache_control"),
+    ],
+    ids=str,
+)
+def test_a_block_of_a_known_type_has_what_it_needs_whoever_says_it(role, block, field):
+    message = {"role": role, "content": [block]}
+    assert (
+        refused(messages=[message]).param.replace("[", ".").replace("]", "")
+        == f"messages.0.content.0.{field}"
+    )
+
+
 def test_a_count_needs_no_limit():
     made = read_count_request(msgspec.json.encode({"model": "lab", "messages": [USER]}))
     assert isinstance(made, MessagesAsked)

@@ -47,6 +47,18 @@ def test_a_request_says_nothing_that_was_not_asked() -> None:
     }
 
 
+@pytest.mark.requirement("I8")
+def test_texts_of_instructions_and_of_results_are_not_glued() -> None:
+    told = Message("system", (TextPart("A."), TextPart("B.")))
+    call = Message("assistant", (CallPart("c1", "look", "{}"),))
+    result = Message("tool", (ResultPart("c1", (TextPart("one"), TextPart("two"))),))
+    made = GEMINI.build(ModelRequest("m", (told, HI, call, result)), Quirks())
+
+    assert made["systemInstruction"] == {"parts": [{"text": "A.\n\nB."}]}
+    (answer,) = made["contents"][-1]["parts"]
+    assert answer["functionResponse"]["response"] == {"output": "one\n\ntwo"}
+
+
 def test_every_wish_has_its_field() -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
     asked = ModelRequest(

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from turnbuckle.reply.repair.history import History, Passed, Terms, open_messages, with_parts
 from turnbuckle.reply.stand_in import state_once_changed
-from turnbuckle.reply.thoughts import can_return, is_foreign, is_thought
+from turnbuckle.reply.thoughts import can_return, is_foreign, is_own_part, is_thought
 from turnbuckle.vocab.messages import (
     CallPart,
     FilePart,
@@ -70,15 +70,18 @@ def foreign_state(messages: History, terms: Terms) -> Passed:
     for index, message in open_messages(messages, terms):
         parts: list[Part] = []
         bereft = False
+        unwanted = message.role == "assistant" and not terms.rules.takes_own_parts
         for part in message.parts:
-            if not can_return(part, terms.rules, terms.model, terms.quirks):
+            refused = unwanted and is_own_part(part, terms.rules, terms.model)
+            dropped = refused and not isinstance(part, TextPart)
+            if dropped or not can_return(part, terms.rules, terms.model, terms.quirks):
                 did.append((index, f"dropped {_name(part)} that this provider would refuse"))
                 bereft = terms.rules.items_have_identity
                 continue
             bereft = bereft and not is_thought(part)
             bare = (
                 _stateless(part, terms)
-                if _has_foreign_state(part, terms)
+                if refused or _has_foreign_state(part, terms)
                 else _unbound(part, terms)
                 if bereft
                 else part

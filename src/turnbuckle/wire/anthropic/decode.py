@@ -47,9 +47,12 @@ from turnbuckle.wire.anthropic.frames import (
     FINISHES,
     FRAME,
     HOLDING,
+    PIECE,
     USUAL_FRAME,
     AnthropicDelta,
     AnthropicEvent,
+    ArgumentsPiece,
+    TextPiece,
 )
 from turnbuckle.wire.anthropic.whole_message import settle
 from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
@@ -75,6 +78,8 @@ _PING = Alive("ping")
 _UNKNOWN = Alive("unknown")
 _LIFECYCLE = Alive("lifecycle")
 
+_read_piece = PIECE.decode
+
 
 class AnthropicDecoder:
     """One stream's state. See the module's text for the rules."""
@@ -96,27 +101,21 @@ class AnthropicDecoder:
         self._left_out: set[str] = set()
 
     def frames(self, batch: list[SseFrame], out: list[Event]) -> LastWord | None:
-        decode, append = self._decode, out.append
+        append = out.append
         texts, calls, thoughts = self._texts, self._calls, self._thoughts
         for name, data in batch:
             if data is None:
                 append(ALIVE[name])
                 continue
             try:
-                frame = decode(data)
-            except Unreadable as problem:
-                frame_or_last = self._read_again(name, data, problem, out)
-                if frame_or_last is None:
-                    continue
-                if not isinstance(frame_or_last, AnthropicEvent):
-                    return frame_or_last
-                frame = frame_or_last
-            delta = frame.delta
-            if delta is not None:
-                # Only the deltas of blocks have a type, so nothing else needs to be asked.
-                kind = delta.type
-                if kind == "text_delta":
-                    place, piece = texts.get(frame.index), delta.text  # type: ignore[arg-type]  # others are not in it
+                event = _read_piece(data)
+            except Unreadable:
+                pass
+            else:
+                delta = event.delta
+                kind = delta.__class__
+                if kind is TextPiece:
+                    place, piece = texts.get(event.index), delta.text  # type: ignore[union-attr]
                     if (
                         place is not None
                         and piece
@@ -124,28 +123,36 @@ class AnthropicDecoder:
                         and "◁" not in piece
                         and "`" not in piece
                     ):
-                        block, keep = place
-                        keep(piece)
-                        append(TextDelta(block, piece))
+                        place[1](piece)
+                        append(TextDelta(place[0], piece))
                         continue
-                elif kind == "input_json_delta":
-                    place, piece = calls.get(frame.index), delta.partial_json  # type: ignore[arg-type]
+                elif kind is ArgumentsPiece:
+                    place, piece = calls.get(event.index), delta.partial_json  # type: ignore[union-attr]
                     if place is not None and piece:
-                        block, keep = place
-                        keep(piece)
-                        append(CallArgs(block, piece))
+                        place[1](piece)
+                        append(CallArgs(place[0], piece))
                         continue
-                elif kind == "thinking_delta":
-                    place, piece = thoughts.get(frame.index), delta.thinking  # type: ignore[arg-type]
-                    if place is not None and piece and delta.signature is None:
-                        block, keep = place
-                        keep(piece)
-                        append(ReasoningDelta(block, piece))
+                else:
+                    place, piece = thoughts.get(event.index), delta.thinking  # type: ignore[union-attr]
+                    if place is not None and piece:
+                        place[1](piece)
+                        append(ReasoningDelta(place[0], piece))
                         continue
-            last = self._rare(frame, name, data, out)
+            last = self._take_frame(name, data, out)
             if last is not None:
                 return last
         return None
+
+    def _take_frame(self, name: bytes, data: bytes, out: list[Event]) -> LastWord | None:
+        """Any event but the usual piece."""
+        try:
+            frame = self._decode(data)
+        except Unreadable as problem:
+            frame_or_last = self._read_again(name, data, problem, out)
+            if not isinstance(frame_or_last, AnthropicEvent):
+                return frame_or_last
+            frame = frame_or_last
+        return self._rare(frame, name, data, out)
 
     def answer(self, document: object, out: list[Event]) -> LastWord:
         error = failures.error_in(document)

@@ -4,7 +4,7 @@ Unknown fields are skipped by the parser without cost. Content blocks stay plain
 back to the provider as it came, whether we know it or not.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -59,10 +59,33 @@ class UsualAnthropicEvent(AnthropicEvent, gc=False):
     delta: UsualAnthropicDelta | None = None
 
 
+# The usual piece of an open block and nothing else: fewer fields to fill, and no text made of its types.
+# Whatever this cannot read is read as any event.
+
+
+class TextPiece(Struct, gc=False, tag_field="type", tag="text_delta", forbid_unknown_fields=True):
+    text: str
+
+
+class ArgumentsPiece(Struct, gc=False, tag_field="type", tag="input_json_delta", forbid_unknown_fields=True):
+    partial_json: str
+
+
+class ThoughtPiece(Struct, gc=False, tag_field="type", tag="thinking_delta", forbid_unknown_fields=True):
+    thinking: str
+
+
+class BlockPiece(Struct, gc=False):
+    type: Literal["content_block_delta"]
+    index: int
+    delta: TextPiece | ArgumentsPiece | ThoughtPiece
+
+
 CONTENT = frozenset({"delta", "content_block", "text", "partial_json"})
 """Fields that hold what a reply says or does. Of another type than they should have they leave a hole."""
 HOLDING = frozenset({b"", b"message", b"content_block_start", b"content_block_delta", b"message_delta"})
 """Names of events that hold content, or the reason to stop."""
 
 FRAME: msgspec.json.Decoder[AnthropicEvent] = msgspec.json.Decoder(AnthropicEvent)
+PIECE: msgspec.json.Decoder[BlockPiece] = msgspec.json.Decoder(BlockPiece)
 USUAL_FRAME: msgspec.json.Decoder[AnthropicEvent] = msgspec.json.Decoder(UsualAnthropicEvent)

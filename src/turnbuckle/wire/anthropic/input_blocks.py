@@ -93,7 +93,7 @@ class _MessageReader:
         made: list[Part] = []
         for block in self._blocks(fields, name):
             kind = block.need_text("type")
-            made.append(self._text(block) if kind == "text" else self._opaque(block, kind))
+            made.append(self._text(block) if kind == "text" else self._opaque(self._checked(block), kind))
         return tuple(made)
 
     # Who speaks
@@ -105,7 +105,7 @@ class _MessageReader:
             if block.raw("type") == "tool_result":
                 results.append(self._result(block))
             else:
-                others.append(self._shown(block))
+                others.append(self._shown(self._checked(block)))
         made = [Message("tool", tuple(results))] if results else []
         made += [Message("user", tuple(others))] if others or not results else []
         return self._with_fields(made, fields)
@@ -147,7 +147,33 @@ class _MessageReader:
             return [Fields({"type": "text", "text": given}, fields.at(name))] if given else []
         if not isinstance(given, list):
             raise Refused(fields.at(name), f"{fields.at(name)} must be {_CONTENT}.", "invalid_type")
-        return self._room.objects(fields, name)
+        blocks = self._room.objects(fields, name)
+        for block in blocks:
+            block.inner("cache_control")
+        return blocks
+
+    def _checked(self, block: Fields) -> Fields:
+        """A block of a known type has what it needs also where it does not belong; there it goes on as it
+        is."""
+        match block.raw("type"):
+            case "tool_use":
+                block.need_text("id", most=LONGEST_ID)
+                block.need_text("name", most=LONGEST_NAME)
+                block.inner("input")
+            case "tool_result":
+                block.need_text("tool_use_id", most=LONGEST_ID)
+                block.flag("is_error")
+                for piece in self._blocks(block, "content") if block.has("content") else ():
+                    piece.need_text("type")
+            case "image":
+                block.need_inner("source")
+            case "document":
+                block.need_inner("source")
+                block.text("title")
+            case "thinking":
+                block.text("thinking")
+                block.text("signature")
+        return block
 
     def _said(self, block: Fields, kind: str) -> Part:
         """A block of the assistant."""
@@ -167,7 +193,7 @@ class _MessageReader:
             case "compaction":
                 return self._words(block, plain_text(block.raw("content")))
             case _:
-                return self._opaque(block, kind)
+                return self._opaque(self._checked(block), kind)
 
     def _shown(self, block: Fields) -> Shown:
         """A block of the user, or of a result."""

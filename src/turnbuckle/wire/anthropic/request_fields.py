@@ -70,7 +70,7 @@ _CACHED = {"cache_control": {"type": ["object", "null"]}}
 _ANY_BLOCK = Shape(
     "MessagesBlock",
     {
-        **thing("type", type=SOME_TEXT),
+        **thing("type", type=SOME_TEXT, **_CACHED),
         "description": (
             "A content block. Known are text, image, document, search_result, tool_use, tool_result, "
             "thinking and redacted_thinking. Any other goes as it is to a provider of this protocol."
@@ -81,10 +81,10 @@ _ANY_BLOCK = Shape(
                 "then": schema,
             }
             for kind, schema in {
-                "text": thing("text", text=TEXT, **_CACHED),
-                "image": thing("source", source={"type": "object"}, **_CACHED),
-                "document": thing("source", source={"type": "object"}, title=MAYBE_TEXT, **_CACHED),
-                "thinking": thing("thinking", thinking=TEXT, signature=MAYBE_TEXT),
+                "text": thing("text", text=TEXT),
+                "image": thing("source", source={"type": "object"}),
+                "document": thing("source", source={"type": "object"}, title=MAYBE_TEXT),
+                "thinking": thing("", thinking=MAYBE_TEXT, signature=MAYBE_TEXT),
                 "tool_use": thing(
                     "id name",
                     id={**SOME_TEXT, "maxLength": LONGEST_ID},
@@ -96,7 +96,7 @@ _ANY_BLOCK = Shape(
                     tool_use_id={**SOME_TEXT, "maxLength": LONGEST_ID},
                     is_error=MAYBE_FLAG,
                     content={
-                        "anyOf": [TEXT, listed(thing("type", type=SOME_TEXT)), {"type": "null"}],
+                        "anyOf": [TEXT, listed(thing("type", type=SOME_TEXT, **_CACHED)), {"type": "null"}],
                     },
                 ),
             }.items()

@@ -23,7 +23,7 @@ from turnbuckle.vocab.messages import (
     RefusalPart,
     ResultPart,
     TextPart,
-    text_of,
+    words_of,
 )
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
@@ -120,7 +120,7 @@ def _split_system(messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ..
     for at, message in enumerate(messages):
         if message.role != "system":
             return "\n\n".join(texts), messages[at:]
-        if text := text_of(message.parts):
+        if text := words_of(message.parts):
             texts.append(text)
     return "\n\n".join(texts), ()
 
@@ -193,7 +193,7 @@ def _result(part: ResultPart, calls: dict[str, CallPart]) -> dict[str, Any]:
     call = calls.get(part.call_id)
     made: dict[str, Any] = {
         "name": call.name if call is not None else part.call_id,
-        "response": {"error" if part.failed else "output": text_of(part.content)},
+        "response": {"error" if part.failed else "output": words_of(part.content)},
     }
     if call is not None and "id" in _own(call.state):
         made["id"] = part.call_id

@@ -4,11 +4,11 @@ A chunk is read by structs that know every usual field; one that they do not kno
 document. So the usual chunk costs nothing more, and what is unusual is found wherever it stands.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from turnbuckle.vocab.events import Event, FieldsNoted
-from turnbuckle.wire.answer_fields import LARGEST, joined, unknown_fields, unknown_usage
+from turnbuckle.wire.answer_fields import LARGEST, GrowingFields, unknown_fields, unknown_usage
 from turnbuckle.wire.loose_json import objects, whole_number
 from turnbuckle.wire.openai_chat.frames import CHUNK, Chunk
 from turnbuckle.wire.payload import Unreadable, read_any
@@ -109,12 +109,6 @@ def beside_call(found: Any) -> dict[str, Any]:
     return made
 
 
-def grown(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields with more of them, in the pieces of a stream. Sound comes as text that goes on."""
-    made = joined(one, other)
-    old, new = one.get("audio"), other.get("audio")
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in ("data", "transcript"):
-            if isinstance(old.get(name), str) and isinstance(new.get(name), str):
-                made["audio"][name] = old[name] + new[name]
-    return made
+def growing(*texts: str) -> GrowingFields:
+    """Fields of an answer that come in the pieces of a stream. Sound comes as text that goes on."""
+    return GrowingFields(*texts, inner={"audio": ("data", "transcript")})

@@ -25,7 +25,7 @@ import msgspec
 from turnbuckle.vocab.arguments import same_arguments, scan_object
 from turnbuckle.vocab.events import CallArgs, CallNamed, CallRewritten, CallStarted, Event, StateNoted
 from turnbuckle.wire.loose_json import whole_number
-from turnbuckle.wire.openai_chat.frames import ToolCall
+from turnbuckle.wire.openai_chat.frames import ChatDelta, ToolCall
 
 _IN_STRING = re.compile(r'["\\]')
 _OUTSIDE = re.compile(r'["{}]')
@@ -131,6 +131,26 @@ class CallMerger:
         self._by_id: dict[tuple[int | None, str], OpenCall] = {}
         self.at_index: dict[int | None, OpenCall] = {}
         self.calls: list[OpenCall] = []
+
+    def goes_on(self, delta: ChatDelta, calls: list[ToolCall], out: list[Event]) -> bool:
+        """The usual fragment: more arguments of the call at a known index. False if it is anything else."""
+        if len(calls) != 1 or delta.reasoning_content or delta.reasoning or delta.reasoning_details:
+            return False
+        if delta.thinking or delta.refusal or delta.extra_content:
+            return False
+        found = calls[0]
+        function = found.function
+        if function is None or found.id or function.name:
+            return False
+        if found.extra_content is not None or found.thoughtSignature is not None or found.beside:
+            return False
+        call = self.at_index.get(found.index)  # type: ignore[arg-type]  # others are not in it
+        piece = function.arguments
+        if call is None or piece.__class__ is not str or not piece:
+            return False
+        call.pieces.append(piece)
+        out.append(CallArgs(call.block, piece))
+        return True
 
     def fragment(self, found: ToolCall, place: int, out: list[Event]) -> None:
         """One element of `tool_calls`; `place` is where it stands in that list."""

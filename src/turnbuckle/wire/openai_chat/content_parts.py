@@ -90,16 +90,24 @@ def told_content(pieces: list[tuple[str, dict[str, Any]]]) -> str | list[dict[st
     return made
 
 
-def grown_content(before: Any, more: Any) -> Any:
-    """A content with more of it, each of them a text or a list. A list that this has made grows itself."""
-    if isinstance(before, str | None) and isinstance(more, str | None):
-        return before if more is None else (before or "") + more
-    made = before if isinstance(before, list) else _listed(before)
-    for part in _listed(more):
-        if made and made[-1].keys() == part.keys() == {"type", "text"} and made[-1]["type"] == part["type"]:
-            made[-1] = {**part, "text": f"{made[-1]['text']}{part['text']}"}
-        else:
-            made.append(part)
+def whole_content(pieces: list[Any]) -> Any:
+    """A content that came in pieces, each of them a text or a list."""
+    if not any(isinstance(piece, list) for piece in pieces):
+        texts = [piece for piece in pieces if isinstance(piece, str)]
+        return "".join(texts) if texts else None
+    made: list[dict[str, Any]] = []
+    words: list[str] = []  # of the last part
+    for part in (part for piece in pieces for part in _listed(piece)):
+        last = made[-1] if made else {}
+        if last.keys() == part.keys() == {"type", "text"} and last["type"] == part["type"]:
+            words.append(str(part["text"]))
+            continue
+        if len(words) > 1:
+            last["text"] = "".join(words)
+        made.append(dict(part))
+        words = [str(part["text"])] if part.keys() == {"type", "text"} else []
+    if len(words) > 1:
+        made[-1]["text"] = "".join(words)
     return made
 
 

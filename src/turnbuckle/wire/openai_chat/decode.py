@@ -48,7 +48,17 @@ from turnbuckle.wire.openai_chat.chunk_parts import MainChoice, error_of
 from turnbuckle.wire.openai_chat.content_parts import read_part, strange_parts
 from turnbuckle.wire.openai_chat.details import ReasoningDetails
 from turnbuckle.wire.openai_chat.finishes import bare_end, failed_by, finish_of
-from turnbuckle.wire.openai_chat.frames import CHUNK, CONTENT, USUAL_CHUNK, ChatDelta, Choice, Chunk, ToolCall
+from turnbuckle.wire.openai_chat.frames import (
+    ARGUMENTS_PIECE,
+    CHUNK,
+    CONTENT,
+    TEXT_PIECE,
+    USUAL_CHUNK,
+    ChatDelta,
+    Choice,
+    Chunk,
+    ToolCall,
+)
 from turnbuckle.wire.openai_chat.open_blocks import OpenBlocks
 from turnbuckle.wire.openai_chat.spellings import Spellings
 from turnbuckle.wire.openai_chat.told import (
@@ -78,6 +88,8 @@ _WHOLE_OBJECT = re.compile(rb'"object"\s*:\s*"chat\.completion"')
 _PING = Alive("ping")
 _LIFECYCLE = Alive("lifecycle")
 
+_read_text, _read_arguments = TEXT_PIECE.decode, ARGUMENTS_PIECE.decode
+
 
 class ChatDecoder:
     """One stream's state. See the module's text for the rules."""
@@ -99,6 +111,7 @@ class ChatDecoder:
         self._details_block = -1
         self._spellings = Spellings()
         self._said: list[str] = []  # content as it was received
+        self._arguing = False  # the last chunk was a piece of a call's arguments, and nothing else
         self._looked_at = 0  # how much of it the splitter knows
         self._by_delta = False
         self._extra: dict[str, Any] | None = None  # state of the delta itself that has found no call yet
@@ -110,84 +123,77 @@ class ChatDecoder:
         self._native = ""
 
     def frames(self, batch: list[Frame], out: list[Event]) -> LastWord | None:
-        decode, append, keep = self._decode, out.append, self._said.append
+        append, keep, known = out.append, self._said.append, self._merger.at_index
         text, main = self._plain_text(), self._choices.number
         for name, data in batch:
             if data is None:
                 append(ALIVE[name])
                 continue
-            try:
-                chunk = decode(data)
-            except Unreadable as problem:
-                chunk_or_last = self._read_again(name, data, problem, out)
-                text = self._plain_text()
-                if chunk_or_last is None:
-                    continue
-                if not isinstance(chunk_or_last, Chunk):
-                    return chunk_or_last
-                chunk = chunk_or_last
-            choices = chunk.choices
-            if choices is not None and len(choices) == 1 and chunk.usage is None and chunk.error is None:
-                # The token's way: one more piece of the open text or of an open call, and nothing else.
-                choice = choices[0]
-                delta = choice.delta
-                if (
-                    delta is not None
-                    and choice.finish_reason is None
-                    and (choice.index == main or choice.index is None)
-                ):
-                    piece = delta.content
-                    if delta.tool_calls is not None:
-                        if not piece and self._take_argument_piece(delta, delta.tool_calls, out):
-                            continue
-                    elif (
-                        text >= 0
-                        and piece.__class__ is str
-                        and piece
+            if self._arguing:
+                # The same for one more piece of a call's arguments.
+                try:
+                    (choice,) = _read_arguments(data).choices
+                except Unreadable:
+                    self._arguing = False
+                else:
+                    (more,) = choice.delta.tool_calls
+                    call, piece = known.get(more.index), more.function.arguments
+                    if call is not None and piece and (choice.index == main or choice.index is None):
+                        call.pieces.append(piece)
+                        append(CallArgs(call.block, piece))
+                        continue
+            elif text >= 0:
+                # The token's way: one more piece of the open text, and nothing else.
+                try:
+                    (said,) = _read_text(data).choices
+                except Unreadable:
+                    pass
+                else:
+                    piece = said.delta.content
+                    if (
+                        piece
                         and "<" not in piece
                         and "◁" not in piece
-                        and delta.reasoning_content is None
-                        and delta.reasoning is None
-                        and delta.reasoning_details is None
-                        and delta.thinking is None
-                        and delta.refusal is None
-                        and delta.function_call is None
-                        and delta.extra_content is None
-                        and delta.role != "tool"
+                        and (said.index == main or said.index is None)
                     ):
                         keep(piece)
                         append(TextDelta(text, piece))
                         continue
-            last = self._take_chunk(name, chunk, data, out)
+            last = self._take_frame(name, data, out)
             if last is not None:
                 return last
             text, main = self._plain_text(), self._choices.number
         return None
 
+    def _take_frame(self, name: bytes, data: bytes, out: list[Event]) -> LastWord | None:
+        """Any chunk but the usual piece of text."""
+        try:
+            chunk = self._decode(data)
+        except Unreadable as problem:
+            chunk_or_last = self._read_again(name, data, problem, out)
+            if not isinstance(chunk_or_last, Chunk):
+                return chunk_or_last
+            chunk = chunk_or_last
+        choices = chunk.choices
+        if choices is not None and len(choices) == 1 and chunk.usage is None and chunk.error is None:
+            choice = choices[0]
+            delta = choice.delta
+            if (
+                delta is not None
+                and delta.tool_calls is not None
+                and not delta.content
+                and choice.finish_reason is None
+                and (choice.index == self._choices.number or choice.index is None)
+                and self._merger.goes_on(delta, delta.tool_calls, out)
+            ):
+                self._arguing = True
+                return None
+        return self._take_chunk(name, chunk, data, out)
+
     def _plain_text(self) -> int:
         """The block that plain text goes to without another look; -1 if there is none at present."""
         plain = self._open.reasoning < 0 and self._think.plain and self._model and not self._hole
         return self._open.text if plain else -1
-
-    def _take_argument_piece(self, delta: ChatDelta, calls: list[ToolCall], out: list[Event]) -> bool:
-        """The usual fragment: more arguments of the call at a known index. False if it is anything else."""
-        if len(calls) != 1 or delta.reasoning_content or delta.reasoning or delta.reasoning_details:
-            return False
-        if delta.thinking or delta.refusal or delta.extra_content:
-            return False
-        found = calls[0]
-        function = found.function
-        if function is None or found.id or function.name:
-            return False
-        if found.extra_content is not None or found.thoughtSignature is not None or found.beside:
-            return False
-        call = self._merger.at_index.get(found.index)  # type: ignore[arg-type]  # others are not in it
-        piece = function.arguments
-        if call is None or piece.__class__ is not str or not piece:
-            return False
-        call.pieces.append(piece)
-        out.append(CallArgs(call.block, piece))
-        return True
 
     def _take_chunk(self, name: bytes, chunk: Chunk, data: bytes, out: list[Event]) -> LastWord | None:
         choices = chunk.choices

@@ -93,10 +93,78 @@ class UsualChunk(Chunk, gc=False, forbid_unknown_fields=True):
     obfuscation: Any = None
 
 
+# The usual piece of text and nothing else. Whatever this cannot read is read as any chunk.
+
+
+class PieceDelta(Struct, gc=False, forbid_unknown_fields=True):
+    content: str
+    role: Literal["assistant"] | None = None
+    refusal: None = None
+    reasoning: None = None
+    reasoning_content: None = None
+    reasoning_details: None = None
+    tool_calls: None = None
+    function_call: None = None
+    annotations: None = None
+    audio: None = None
+
+
+class PieceChoice(Struct, gc=False, forbid_unknown_fields=True):
+    delta: PieceDelta
+    index: Any = None
+    finish_reason: None = None
+    native_finish_reason: None = None
+    logprobs: None = None
+
+
+class PieceChunk(Struct, gc=False, forbid_unknown_fields=True):
+    choices: tuple[PieceChoice]
+    id: Any = None
+    object: Literal["chat.completion.chunk"] | None = None
+    created: int | None = None
+    model: Any = None
+    usage: None = None
+    system_fingerprint: Any = None
+    service_tier: Any = None
+    provider: Any = None
+    obfuscation: Any = None
+
+
+class MoreArguments(Struct, gc=False, forbid_unknown_fields=True):
+    arguments: str
+    name: Literal[""] | None = None
+
+
+class MoreOfCall(Struct, gc=False, forbid_unknown_fields=True):
+    function: MoreArguments
+    index: int
+    id: Literal[""] | None = None
+    type: Literal["function"] | None = None
+
+
+class ArgumentsDelta(Struct, gc=False, forbid_unknown_fields=True):
+    tool_calls: tuple[MoreOfCall]
+    content: None = None
+    role: Literal["assistant"] | None = None
+    refusal: None = None
+    reasoning: None = None
+    reasoning_content: None = None
+
+
+class ArgumentsChoice(PieceChoice, gc=False, forbid_unknown_fields=True):
+    delta: ArgumentsDelta  # type: ignore[assignment]  # another piece
+
+
+class ArgumentsChunk(PieceChunk, gc=False, forbid_unknown_fields=True):
+    choices: tuple[ArgumentsChoice]
+
+
 CONTENT = frozenset(
     "choices delta message content refusal tool_calls function_call function arguments custom".split()
 )
 """Fields that hold what a reply says or does. Of another type than they should have they leave a hole."""
 
 CHUNK: msgspec.json.Decoder[Chunk] = msgspec.json.Decoder(Chunk)
+ARGUMENTS_PIECE: msgspec.json.Decoder[ArgumentsChunk] = msgspec.json.Decoder(ArgumentsChunk)
+TEXT_PIECE: msgspec.json.Decoder[PieceChunk] = msgspec.json.Decoder(PieceChunk)
 USUAL_CHUNK: msgspec.json.Decoder[Chunk] = msgspec.json.Decoder(UsualChunk)

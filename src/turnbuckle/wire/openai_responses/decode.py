@@ -48,6 +48,7 @@ from turnbuckle.wire.openai_responses.frames import (
     HOLDING,
     LIFECYCLE,
     OURS_TO_TELL,
+    PIECE,
     STREAM_EVENT,
     TERMINAL,
     USUAL_EVENT,
@@ -89,6 +90,8 @@ class _HotPart(NamedTuple):
 _nowhere: list[str] = []
 _NOTHING = _HotPart("", None, None, None, _nowhere.append, TextDelta, -1)
 
+_read_piece = PIECE.decode
+
 
 class ResponsesDecoder:
     """One stream's state. `_hot` is the part that grew last, so that its next delta is one comparison. A text
@@ -108,48 +111,53 @@ class ResponsesDecoder:
         self._left_out: set[str] = set()
 
     def frames(self, batch: list[Frame], out: list[Event]) -> LastWord | None:
-        decode, append = self._decode, out.append
+        append = out.append
         hot_type, hot_item, hot_content, hot_summary, grow, make, block = self._hot
         for name, data in batch:
             if data is None:
                 append(ALIVE[name])
                 continue
-            try:
-                event = decode(data)
-            except Unreadable as problem:
-                event_or_last = self._read_again(name, data, problem, out)
-                if event_or_last is None:
-                    hot_type, hot_item, hot_content, hot_summary, grow, make, block = self._hot
-                    continue
-                if not isinstance(event_or_last, StreamEvent):
-                    return event_or_last
-                event = event_or_last
-            kind = event.type
-            if (
-                kind == hot_type
-                and event.item_id == hot_item
-                and event.content_index == hot_content
-                and event.summary_index == hot_summary
-            ):
-                delta = event.delta
-                if (
-                    delta.__class__ is str
-                    and delta
-                    and (
-                        make is not TextDelta or ("<" not in delta and "◁" not in delta and "`" not in delta)
-                    )
-                ):
-                    grow(delta)
-                    append(make(block, delta))
-                    continue
-            before = len(out)
-            last = self._take(kind or name.decode("utf-8", "replace"), event, data, out)
+            if hot_type:
+                try:
+                    event = _read_piece(data)
+                except Unreadable:
+                    pass
+                else:
+                    piece = event.delta
+                    if (
+                        piece
+                        and event.type == hot_type
+                        and event.item_id == hot_item
+                        and event.content_index == hot_content
+                        and event.summary_index == hot_summary
+                        and (
+                            make is not TextDelta
+                            or ("<" not in piece and "◁" not in piece and "`" not in piece)
+                        )
+                    ):
+                        grow(piece)
+                        append(make(block, piece))
+                        continue
+            last = self._take_frame(name, data, out)
             if last is not None:
                 return last
-            if len(out) == before:
-                append(_LIFECYCLE)
             hot_type, hot_item, hot_content, hot_summary, grow, make, block = self._hot
         return None
+
+    def _take_frame(self, name: bytes, data: bytes, out: list[Event]) -> LastWord | None:
+        """Any event but the usual piece of what grew last."""
+        try:
+            event = self._decode(data)
+        except Unreadable as problem:
+            event_or_last = self._read_again(name, data, problem, out)
+            if not isinstance(event_or_last, StreamEvent):
+                return event_or_last
+            event = event_or_last
+        before = len(out)
+        last = self._take(event.type or name.decode("utf-8", "replace"), event, data, out)
+        if last is None and len(out) == before:
+            out.append(_LIFECYCLE)
+        return last
 
     def answer(self, document: object, out: list[Event]) -> LastWord:
         response, _ = read_what_fits(Response, document)

@@ -51,10 +51,26 @@ class UsualEvent(StreamEvent, gc=False, forbid_unknown_fields=True):
     name: Any = None
 
 
+class ResponsePiece(Struct, gc=False, forbid_unknown_fields=True):
+    """The usual piece of a part that grows, and nothing else. Whatever this cannot read is read as any
+    event."""
+
+    type: str
+    delta: str
+    item_id: str | int | float | None = None
+    output_index: int | str | None = None
+    content_index: int | str | None = None
+    summary_index: int | str | None = None
+    sequence_number: int | None = None
+    obfuscation: Any = None
+    logprobs: Annotated[list[Any], Meta(max_length=0)] | None = None
+
+
 CONTENT = frozenset({"type", "response"})
 """Fields without which an event cannot be read at all: what it is, and how the response ended."""
 
 STREAM_EVENT: msgspec.json.Decoder[StreamEvent] = msgspec.json.Decoder(StreamEvent)
+PIECE: msgspec.json.Decoder[ResponsePiece] = msgspec.json.Decoder(ResponsePiece)
 USUAL_EVENT: msgspec.json.Decoder[StreamEvent] = msgspec.json.Decoder(UsualEvent)
 
 

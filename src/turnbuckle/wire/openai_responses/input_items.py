@@ -156,7 +156,8 @@ class _Conversation:
             self._ran(item)
         elif kind == "compaction" and (summary := opened(item.text("encrypted_content") or "")) is not None:
             self.end_turn()
-            self.made.append(Message("user", (TextPart(note_of(summary)),), note=True))
+            if summary:  # an empty one stands for nothing: what it was made of stands before it
+                self.made.append(Message("user", (TextPart(note_of(summary)),), note=True))
             self._keep(item)
         elif kind in UNSUPPORTED:
             what = f"is {kind}, which is not supported: {UNSUPPORTED[kind]}."

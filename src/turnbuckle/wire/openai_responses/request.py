@@ -106,6 +106,11 @@ def _split_instructions(messages: tuple[Message, ...]) -> tuple[str, tuple[Messa
     return "\n\n".join(words_of(message.parts) for message in messages[:count]), messages[count:]
 
 
+def input_items(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+    """Messages as the items of an input."""
+    return _Items(ModelRequest("", messages), messages, Quirks()).made
+
+
 class _Items:
     """The history as one list of input items."""
 
