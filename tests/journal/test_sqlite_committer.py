@@ -140,7 +140,7 @@ def test_commits_that_have_become_slow_leave_the_loop_until_they_are_quick_again
         await bench.journal.close()
         return quick, slow, again
 
-    quick, slow, again = asyncio.run(asyncio.wait_for(main(), 100))
+    quick, slow, again = asyncio.run(asyncio.wait_for(main(), 5))
     assert quick == [True] * 3
     assert slow[-1] is False
     assert (again[0], again[-1]) == (False, True)
@@ -170,7 +170,7 @@ def test_so_do_commits_that_fail_slowly(tmp_path):
         await bench.journal.close()
         return slow
 
-    assert asyncio.run(asyncio.wait_for(main(), 100)) == [True, False, False]
+    assert asyncio.run(asyncio.wait_for(main(), 5)) == [True, False, False]
 
 
 def test_words_are_never_put_into_the_index_on_the_loop(tmp_path):
@@ -440,5 +440,31 @@ def test_streams_are_listed_while_a_beginning_can_not_be_stored(tmp_path):
         assert [row.name for row in await bench.journal.streams()] == ["there"]
         bench.watched.broken = False
         await bench.journal.close()
+
+    run(main())
+
+
+def test_one_who_cannot_hear_what_became_of_an_item_makes_nobody_else_wait(tmp_path):
+    def deaf(head: int, error: object) -> None:
+        raise ValueError("cannot hear")
+
+    async def main() -> None:
+        bench = Bench(tmp_path)
+        journal = bench.journal
+        heads: list[int] = []
+        claims = [await bench.claim(name) for name in ("first", "second")]
+        after = [
+            await journal.append(claim.stream, [b"a"], after=0, epoch=claim.epoch, grade=Grade.FLUSHED)
+            for claim in claims
+        ]
+        for claim, head, landed in zip(
+            claims, after, (deaf, lambda head, _: heads.append(head)), strict=True
+        ):
+            assert journal.append_soon(claim.stream, b"b", after=head, epoch=claim.epoch, landed=landed)
+        await journal.append("second", [b"c"], after=after[1] + 1, epoch=claims[1].epoch, grade=Grade.FLUSHED)
+        assert heads == [after[1] + 1]
+        for claim in claims:
+            assert [item.data for item in await journal.read(claim.stream, 0)][:2] == [b"a", b"b"]
+        await journal.close()
 
     run(main())

@@ -202,3 +202,57 @@ def test_only_mending_needs_the_folder_to_itself(folder):
         await journal.close()
 
     asyncio.run(main())
+
+
+def test_an_index_of_items_that_is_ruined_costs_no_item(folder):
+    file = folder / DATABASE
+    connection = sqlite3.connect(file)
+    (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'item_place'").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.close()
+    with file.open("r+b") as opened:
+        opened.seek((page - 1) * size)
+        opened.write(bytes(size))
+    assert not check(folder).sound
+    mend(folder)
+    assert check(folder).sound
+    for stream in ("first", "second", "third"):
+        assert asyncio.run(numbers(folder, stream)) == [first_seq(0) + place for place in range(ITEMS)]
+
+
+def test_a_place_is_found_without_reading_the_items_around_it(folder):
+    """A row whose key is the place would be read whole to be compared, however long it is."""
+    connection = sqlite3.connect(folder / DATABASE)
+    plan = connection.execute("EXPLAIN QUERY PLAN SELECT max(seq) FROM item WHERE stream = 1").fetchall()
+    connection.close()
+    assert "COVERING INDEX item_place" in str(plan)
+
+
+def test_items_that_are_missing_in_the_index_alone_are_kept_also_at_the_end_of_a_stream(folder):
+    """Such an index gives no gap and no error: the stream just ends too early, or is empty."""
+    connection = sqlite3.connect(folder / DATABASE, isolation_level=None)
+    rows = connection.execute("SELECT * FROM item").fetchall()
+    (whole,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'item_place'").fetchone()
+    connection.execute("DELETE FROM item")
+    rewrite(connection, f"{whole} WHERE stream = 1 OR (stream = 2 AND seq % 1000 < 300)")
+    connection.close()
+    connection = sqlite3.connect(folder / DATABASE, isolation_level=None)
+    connection.execute("BEGIN")
+    connection.executemany("INSERT INTO item VALUES(?, ?, ?, ?)", rows)
+    connection.execute("COMMIT")
+    rewrite(connection, whole)
+    connection.close()
+    report = check(folder)
+    assert not report.sound
+    assert report.items == 3 * ITEMS
+    mend(folder)
+    assert check(folder).sound
+    for stream in ("first", "second", "third"):
+        assert asyncio.run(numbers(folder, stream)) == [first_seq(0) + place for place in range(ITEMS)]
+
+
+def rewrite(connection: sqlite3.Connection, sql: str) -> None:
+    """Say something else of the index of items, without changing it."""
+    connection.execute("PRAGMA writable_schema=ON")
+    connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'item_place'", (sql,))
+    connection.execute("PRAGMA writable_schema=OFF")

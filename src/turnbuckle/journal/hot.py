@@ -87,6 +87,24 @@ class HotTails:
             _, oldest = self._tails.popitem(last=False)
             self.size -= oldest.size
 
+    def add_one(self, stream: str, before: int, item: Item) -> None:
+        """The same for one item, as nearly always."""
+        tail = self._tails.get(stream)
+        size = _ITEM_BYTES + len(item.data)
+        if (
+            tail is None
+            or item.seq != tail.first + len(tail.items)
+            or len(tail.items) >= self._tail_items
+            or tail.size + size > self._tail_bytes
+            or self.size + size > self._all_bytes
+        ):
+            self.add(stream, before, (item,))
+            return
+        tail.items.append(item)
+        tail.size += size
+        self.size += size
+        self._tails.move_to_end(stream)
+
     def forget(self, stream: str) -> None:
         tail = self._tails.pop(stream, None)
         if tail is not None:

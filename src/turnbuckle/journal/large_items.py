@@ -65,6 +65,7 @@ from turnbuckle.objects.port import (
     prefix_of,
     stream_of,
 )
+from turnbuckle.objects.store_clock import time_of_store
 
 T = TypeVar("T")
 
@@ -392,11 +393,11 @@ class LargeItemsJournal(WrappedJournal):
         apart."""
         return stream in self._ahead or await self._journal.head(stream) > 0
 
-    async def sweep(self, now: float) -> int:
+    async def sweep(self) -> int:
         """Delete objects that nobody refers to: those of streams that are gone, and values whose append never
-        came. The second is looked for only among what is new since the last sweep. Returns how many. Raises
-        ObjectStoreError and JournalError."""
-        until, since = now - YOUNG, self._swept_until
+        came. The second is looked for only among what is new since the last sweep. How old an object is, is
+        told by the store's own clock. Returns how many. Raises ObjectStoreError and JournalError."""
+        until, since = await time_of_store(self._large.store) - YOUNG, self._swept_until
         await self._large.store.tidy(until)
         found: dict[str, list[ObjectRow]] = {}
         async for row in self._large.store.listed():
@@ -407,7 +408,7 @@ class LargeItemsJournal(WrappedJournal):
             if stream and (unused := await self._unused(stream, rows, since)):
                 await self._large.store.delete(unused)
                 count += len(unused)
-        self._swept_until = until - YOUNG  # clocks of stores differ
+        self._swept_until = until - YOUNG
         return count
 
     async def _unused(self, stream: str, rows: list[ObjectRow], since: float) -> list[str]:

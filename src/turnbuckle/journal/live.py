@@ -159,7 +159,8 @@ class Waiters:
                         taker.after = items[-1].seq
                         continue
                 except Exception as error:
-                    woken.set_exception(error)
+                    is_odd = isinstance(error, StopIteration)  # which no future takes
+                    woken.set_exception(RuntimeError(repr(error)) if is_odd else error)
                     continue
             woken.set_result(None)
 

@@ -19,10 +19,11 @@ those in the line that build on them.
 """
 
 import asyncio
+import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from msgspec import UNSET
@@ -30,16 +31,19 @@ from msgspec import UNSET
 from turnbuckle.journal.live import Live
 from turnbuckle.journal.port import Closed, Grade, IndexUpdate, StorageError, StorageFull
 from turnbuckle.journal.sqlite.database import SqlConnection, transaction, translated
-from turnbuckle.journal.sqlite.rows import INSERT_ITEM, ItemRow, Statement
+from turnbuckle.journal.sqlite.rows import INSERT_ITEM, INSERT_ITEMS, ItemRow, Statement
 
 BATCH_ROWS = 2000
 BATCH_BYTES = 4 << 20
+BATCH_LONE = 64  # lone items that are taken without counting; each is small
 INLINE_BYTES = 128 << 10  # more than this would hold up the loop
 IN_THREAD = INLINE_BYTES + 1  # the size of a work that is small but slow
 CHECKPOINT_PAGES = 4000
 SLOW = 0.02  # seconds of a commit that is not synced, as a running mean: it would hold up the loop
 _NEWEST = 0.1  # what the newest one counts in that mean
 _PAGE = 4096
+
+log = logging.getLogger("turnbuckle.journal")
 
 
 def _nothing(*_: object) -> None:
@@ -71,6 +75,36 @@ class PendingWrite:
         self.done: asyncio.Future[None] | None = None
 
 
+class LoneItem:
+    """The same for one item that nobody waits for. A streaming model makes one of nearly every read, so it is
+    as small as can be."""
+
+    __slots__ = ("live", "row", "size")
+
+    grade = Grade.FLUSHED
+    statements: Sequence[Statement] = ()
+    done: asyncio.Future[None] | None = None
+
+    def __init__(self, live: Live, row: ItemRow) -> None:
+        self.live = live
+        self.row = row
+        self.size = 64 + len(row[3])
+
+    @property
+    def lives(self) -> tuple[Live, ...]:
+        return (self.live,)
+
+    @property
+    def rows(self) -> list[ItemRow]:
+        return [self.row]
+
+    def settle(self, error: StorageError | None) -> None:
+        """It is stored, or not. Nobody waits for it, so nothing follows unless its own kind says what."""
+
+
+Work = PendingWrite | LoneItem
+
+
 class Committer:
     """Owns the writing connection. `commit` returns when the work is stored, or raises why it is not."""
 
@@ -91,7 +125,8 @@ class Committer:
         self._connection = connection
         self._checkpoint_pages = checkpoint_pages
         self._level: Grade | None = None
-        self._line: deque[PendingWrite] = deque()
+        self._line: deque[Work] = deque()
+        self._lone = 0  # how many in the line are lone items
         self._turn_taken = False
         self._flush_due = False
         self._pages = 0
@@ -107,7 +142,7 @@ class Committer:
             raise Closed("the journal is closed")
         if self._free_for(work):
             self._flush_soon()  # what follows in this pass of the loop is gathered
-            error = self._store([work])
+            error = self._store([work], Grade.FLUSHED)
             self._settle([work], error)
             if error is not None:
                 raise error
@@ -116,10 +151,12 @@ class Committer:
         self.add(work)
         await work.done
 
-    def add(self, work: PendingWrite) -> None:
+    def add(self, work: Work) -> None:
         """The same without a wait. It is stored with what else comes in this pass of the loop."""
         self._line.append(work)
-        if not self._turn_taken:
+        if isinstance(work, LoneItem):
+            self._lone += 1
+        if not (self._turn_taken or self._flush_due):
             self._flush_soon()
 
     async def settled(self) -> None:
@@ -170,26 +207,33 @@ class Committer:
             self._tell_idle()
             return
         if self._is_quick(batch):
-            self._settle(batch, self._store(batch))
+            self._settle(batch, self._store(batch, Grade.FLUSHED))
             if self._line:
                 self._flush_soon()
             else:
                 self._tell_idle()
         else:
-            self._hand_over(lambda: self._store(batch), batch)
+            grade = Grade.SYNCED if any(work.grade is Grade.SYNCED for work in batch) else Grade.FLUSHED
+            self._hand_over(lambda: self._store(batch, grade), batch)
 
-    def _is_quick(self, batch: list[PendingWrite]) -> bool:
+    def _is_quick(self, batch: list[Work]) -> bool:
         return (
-            all(work.grade is Grade.FLUSHED for work in batch)
-            and self._seconds <= SLOW
-            and sum(work.size for work in batch) <= INLINE_BYTES
+            self._seconds <= SLOW
+            and all(work.grade is Grade.FLUSHED for work in batch)
+            and sum([work.size for work in batch]) <= INLINE_BYTES
         )
 
-    def _take_batch(self) -> list[PendingWrite]:
-        batch: list[PendingWrite] = []
+    def _take_batch(self) -> list[Work]:
+        if self._lone == len(self._line) <= BATCH_LONE:
+            batch = list(self._line)
+            self._line.clear()
+            self._lone = 0
+            return batch
+        batch = []
         rows = size = 0
         while self._line and rows < BATCH_ROWS and size < BATCH_BYTES:
             work = self._line.popleft()
+            self._lone -= isinstance(work, LoneItem)
             rows += len(work.rows)
             size += work.size
             batch.append(work)
@@ -204,7 +248,7 @@ class Committer:
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
-    def _hand_over(self, job: Callable[[], StorageError | None], batch: list[PendingWrite]) -> None:
+    def _hand_over(self, job: Callable[[], StorageError | None], batch: list[Work]) -> None:
         loop = asyncio.get_running_loop()
         self._turn_taken = True
 
@@ -221,22 +265,21 @@ class Committer:
         while (job := self._jobs.get()) is not None:
             job()
 
-    def _take_back(self, batch: list[PendingWrite], error: StorageError | None) -> None:
+    def _take_back(self, batch: list[Work], error: StorageError | None) -> None:
         self._turn_taken = False
         self._settle(batch, error)
         self._flush()
 
     # The connection: only for whoever has the turn
 
-    def _store(self, batch: list[PendingWrite]) -> StorageError | None:
-        grade = Grade.SYNCED if any(work.grade is Grade.SYNCED for work in batch) else Grade.FLUSHED
+    def _store(self, batch: Sequence[Work], grade: Grade) -> StorageError | None:
         began = self._stopwatch()
         error = self._write(batch, grade)
         if grade is Grade.FLUSHED:  # also if it failed: that may take as long
             self._seconds += (self._stopwatch() - began - self._seconds) * _NEWEST
         return error
 
-    def _write(self, batch: list[PendingWrite], grade: Grade) -> StorageError | None:
+    def _write(self, batch: Sequence[Work], grade: Grade) -> StorageError | None:
         connection = self._connection
         try:
             if connection.in_transaction:  # the rollback of an earlier batch failed
@@ -248,8 +291,14 @@ class Committer:
                     "PRAGMA synchronous=FULL" if grade is Grade.SYNCED else "PRAGMA synchronous=NORMAL"
                 )
                 self._level = grade
-            if len(batch) == 1 and len(batch[0].rows) == 1 and not batch[0].statements:
-                connection.execute(INSERT_ITEM, batch[0].rows[0])  # a statement alone is a transaction
+            lone = [work.row for work in batch if isinstance(work, LoneItem)]
+            if len(lone) == len(batch) <= len(INSERT_ITEMS):  # a statement alone is a transaction
+                if len(lone) == 1:
+                    connection.execute(INSERT_ITEM, lone[0])
+                else:
+                    connection.execute(INSERT_ITEMS[len(lone) - 1], [value for row in lone for value in row])
+            elif len(batch) == 1 and len(batch[0].rows) == 1 and not batch[0].statements:
+                connection.execute(INSERT_ITEM, batch[0].rows[0])
             else:
                 with transaction(connection):
                     _execute(connection, batch)
@@ -257,7 +306,7 @@ class Committer:
             return error
         except Exception as error:  # whatever it is, those who wait must hear of it
             return translated(error)
-        self._pages += 2 + sum(2 + work.size // _PAGE for work in batch)
+        self._pages += 2 + sum([2 + work.size // _PAGE for work in batch])
         return None
 
     def _checkpoint(self, mode: str) -> StorageError | None:
@@ -270,14 +319,17 @@ class Committer:
             self.checkpoint_error = None
         return None
 
-    def _settle(self, batch: list[PendingWrite], error: StorageError | None) -> None:
+    def _settle(self, batch: Sequence[Work], error: StorageError | None) -> None:
         if batch:
             self._told(error)
         if isinstance(error, StorageFull):
             self._pages = self._checkpoint_pages  # a log that was folded into the file needs no more room
         failed = [*batch, *self._followers(batch)] if error is not None else batch
         for work in failed:
-            work.settle(error)
+            try:
+                work.settle(error)
+            except Exception as mistake:  # one that cannot hear of it must not make all others wait
+                log.exception("what was stored could not be told to whoever stored it: %r", mistake)
             done = work.done
             if done is not None and not done.done():
                 if error is None:
@@ -285,12 +337,12 @@ class Committer:
                 else:
                     done.set_exception(error)
 
-    def _followers(self, batch: list[PendingWrite]) -> list[PendingWrite]:
+    def _followers(self, batch: Sequence[Work]) -> list[Work]:
         """Works in the line that were accepted on the promise that this batch is stored, and what builds on
         them."""
         lost = {id(live) for work in batch for live in work.lives}
-        following: list[PendingWrite] = []
-        staying: deque[PendingWrite] = deque()
+        following: list[Work] = []
+        staying: deque[Work] = deque()
         for work in self._line:
             mine = {id(live) for live in work.lives}
             if lost.isdisjoint(mine):
@@ -298,6 +350,7 @@ class Committer:
             else:
                 lost |= mine
                 following.append(work)
+                self._lone -= isinstance(work, LoneItem)
         self._line = staying
         return following
 
@@ -308,7 +361,7 @@ def weight(note: IndexUpdate | None) -> int:
     return IN_THREAD if changes else 0
 
 
-def _execute(connection: SqlConnection, batch: list[PendingWrite]) -> None:
+def _execute(connection: SqlConnection, batch: Sequence[Work]) -> None:
     rows = [row for work in batch for row in work.rows]
     if rows:
         connection.executemany(INSERT_ITEM, rows)

@@ -44,9 +44,11 @@ _STREAMS = (
     REAL NOT NULL, epoch INTEGER NOT NULL, holder TEXT NOT NULL, mark TEXT NOT NULL DEFAULT '')""",
     "CREATE INDEX stream_list ON stream(kind, updated, name)",
     "CREATE INDEX stream_held ON stream(holder) WHERE holder != ''",
+    # With the place as its key SQLite would read all of a row that is longer than a page to compare two
+    # numbers: a small write beside an item of 2 MB took fifty times as long. Files of before have it so.
     """CREATE TABLE item(
-        stream INTEGER NOT NULL, seq INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL,
-        PRIMARY KEY(stream, seq)) WITHOUT ROWID""",
+        stream INTEGER NOT NULL, seq INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL)""",
+    "CREATE UNIQUE INDEX item_place ON item(stream, seq)",
     "CREATE TABLE dropped(stream INTEGER PRIMARY KEY)",
 )
 _LISTS = (

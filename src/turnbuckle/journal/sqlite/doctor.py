@@ -36,7 +36,9 @@ from turnbuckle.journal.sqlite.looking import TORN, torn
 from turnbuckle.journal.sqlite.migrations import MIGRATIONS
 from turnbuckle.journal.sqlite.rows import COLUMNS, INSERT_ITEM, ItemRow, fault
 
-_ITEMS = "SELECT stream, seq, sum, data FROM item WHERE stream = ? ORDER BY seq"
+_ITEMS = "SELECT stream, seq, sum, data FROM item WHERE stream = ? AND seq > ? ORDER BY seq"
+_UNINDEXED = _ITEMS.replace("FROM item", "FROM item NOT INDEXED")
+_PLACES = "SELECT stream, seq FROM item NOT INDEXED"
 _STREAMS = "SELECT * FROM stream ORDER BY id"
 _WORDS = "SELECT id, stream, is_title, text FROM word ORDER BY id"
 _LARGE = """SELECT stream.parent, max(length(item.data)) AS size FROM stream
@@ -131,13 +133,14 @@ def _examine(connection: SqlConnection, file: Path, copy_to: SqlConnection | Non
     problems: list[StreamDamage] = []
     keys: set[int] = set()
     items = size = 0
+    ends = _ends(connection) if structure else {}
     for row in _safely(connection, _STREAMS, (), problems, ""):
         keys.add(row[0])
         if copy_to is not None:
             columns = ("id", *COLUMNS)[: len(row)]  # an older file has fewer
             marks = ", ".join("?" * len(row))
             copy_to.execute(f"INSERT INTO stream({', '.join(columns)}) VALUES({marks})", row)
-        for good in _good_rows(connection, row[0], row[1], problems):
+        for good in _good_rows(connection, row[0], row[1], ends.get(row[0], 0), problems):
             items += len(good)
             size += sum(len(data) for _, _, _, data in good)
             if copy_to is not None:
@@ -151,13 +154,42 @@ def _examine(connection: SqlConnection, file: Path, copy_to: SqlConnection | Non
     return JournalReport(version, len(keys), items, size, tuple(problems), tuple(structure))
 
 
+def _ends(connection: SqlConnection) -> dict[int, int]:
+    """The last number of each stream, as far as it can be found without the index. One that misses the end of
+    a stream says nothing of it."""
+    ends: dict[int, int] = {}
+    for key, seq in _safely(connection, _PLACES, (), [], ""):
+        if isinstance(seq, int) and seq > ends.get(key, 0):
+            ends[key] = seq
+    return ends
+
+
 def _good_rows(
-    connection: SqlConnection, key: int, name: str, problems: list[StreamDamage]
+    connection: SqlConnection, key: int, name: str, end: int, problems: list[StreamDamage]
 ) -> Iterator[list[ItemRow]]:
-    """A stream's items, in portions, up to the first bad one."""
+    """A stream's items, in portions, up to the first bad one. What only the index hides is found without
+    it; `end` is the last number there is to find."""
+    known, last = len(problems), 0
+    for portion in _sound_rows(connection, _ITEMS, (key, last), name, problems):
+        last = portion[-1][1] if portion else last
+        yield portion
+    if len(problems) > known or end > last:
+        hidden: list[StreamDamage] = []
+        found = False
+        for portion in _sound_rows(connection, _UNINDEXED, (key, last), name, hidden):
+            found = found or bool(portion)
+            yield portion
+        if found:
+            problems[known:] = hidden
+
+
+def _sound_rows(
+    connection: SqlConnection, sql: str, behind: tuple[int, int], name: str, problems: list[StreamDamage]
+) -> Iterator[list[ItemRow]]:
+    """The items behind one of a stream, up to the first bad one."""
     portion: list[ItemRow] = []
-    last = 0
-    rows = _safely(connection, _ITEMS, (key,), problems, name)
+    key, last = behind
+    rows = _safely(connection, sql, behind, problems, name)
     for row in rows:
         if why := fault(key, last, row[1], row[2], row[3]):
             problems.append(

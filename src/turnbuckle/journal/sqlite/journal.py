@@ -28,6 +28,7 @@ from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.hot import HotTails
 from turnbuckle.journal.live import Live, Waiters
 from turnbuckle.journal.port import (
+    EPOCH_BITS,
     EVERY_STREAM,
     READ_BYTES,
     READ_LIMIT,
@@ -51,10 +52,11 @@ from turnbuckle.journal.port import (
     Trouble,
 )
 from turnbuckle.journal.sqlite import database, rows
+from turnbuckle.journal.sqlite.checksums import checksum
 from turnbuckle.journal.sqlite.committer import CHECKPOINT_PAGES, IN_THREAD, Committer, PendingWrite, weight
 from turnbuckle.journal.sqlite.database import Connect, open_to_read, open_to_write, storage_errors
 from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock, FolderMark, finish_mend, make_private
-from turnbuckle.journal.sqlite.live_writes import LiveWrites
+from turnbuckle.journal.sqlite.live_writes import Burst, LiveWrites
 from turnbuckle.journal.sqlite.looking import look_at, read_beside
 from turnbuckle.journal.sqlite.search import Search
 from turnbuckle.journal.trouble import TroubleBook
@@ -226,18 +228,13 @@ class SqliteJournal(LiveWrites):
 
     def append_soon(self, stream: str, item: bytes, *, after: int, epoch: int, landed: Landed) -> bool:
         live = None if self._closed or len(item) > READ_BYTES else self._live.get(stream)
-        if live is None or live.unsure or live.refusal(after, epoch) is not None:
+        if live is None or live.unsure or live.epoch != epoch or live.tail != after or not live.holder:
             return False
-        row = rows.item_row(live.key, live.tail, epoch, item)
-        seq = row[1]
-
-        def settle(error: StorageError | None) -> None:
-            self._settle(live, [row], error)
-            landed(seq, error)
-
+        seq = max(live.tail + 1, (epoch << EPOCH_BITS) + 1)
+        row = (live.key, seq, checksum(live.key, seq, item), item)
         live.tail = seq
         live.on_its_way += 1
-        self._committer.add(PendingWrite((live,), Grade.FLUSHED, [row], [], settle))
+        self._committer.add(Burst(live, row, self, landed))
         return True
 
     async def claim(self, stream: str, owner: str, seconds: float, *, begins: bool = False) -> Claim | Held:

@@ -4,9 +4,27 @@ from collections.abc import Callable
 
 from turnbuckle.journal.hot import HotTails
 from turnbuckle.journal.live import NO_EPOCH, Live, LiveClaims, Waiters
-from turnbuckle.journal.port import Claim, Grade, Item, StorageError
+from turnbuckle.journal.port import Claim, Grade, Item, Landed, StorageError
 from turnbuckle.journal.sqlite import rows
-from turnbuckle.journal.sqlite.committer import Committer, PendingWrite
+from turnbuckle.journal.sqlite.committer import Committer, LoneItem, PendingWrite
+
+
+class Burst(LoneItem):
+    """One item that is not waited for, and who is told when it has landed."""
+
+    __slots__ = ("_journal", "_landed")
+
+    def __init__(self, live: Live, row: rows.ItemRow, journal: "LiveWrites", landed: Landed) -> None:
+        self.live = live
+        self.row = row
+        self.size = 64 + len(row[3])
+        self._journal = journal
+        self._landed = landed
+
+    def settle(self, error: StorageError | None) -> None:
+        seq = self.row[1]
+        self._journal.settle_one(self.live, seq, self.row[3], error)
+        self._landed(seq, error)
 
 
 class LiveWrites(LiveClaims):
@@ -99,6 +117,17 @@ class LiveWrites(LiveClaims):
             live.head = items[-1].seq
             self._waiters.hand(live.name, before, items)
         self._forget_if_idle(live)
+
+    def settle_one(self, live: Live, seq: int, data: bytes, error: StorageError | None) -> None:
+        """The same for one item of a stream whose claim was held when it was accepted."""
+        if error is not None or not live.holder:
+            self._settle(live, [(live.key, seq, 0, data)], error)
+            return
+        live.on_its_way -= 1
+        before, item = live.head, Item(seq, data)
+        self._hot.add_one(live.name, before, item)
+        live.head = seq
+        self._waiters.hand(live.name, before, (item,))
 
     def _forget_if_idle(self, live: Live) -> None:
         """A stream that nobody writes is read from the store when it is asked for, so memory does not
