@@ -177,8 +177,10 @@ def test_what_died_between_upload_and_append_is_swept_when_nobody_can_be_about_t
         await bench.store.put(object_key("gone", "items", "old"), LARGE)
         await bench.store.put(object_key("gone", "kept", "shell.txt"), b"1")
         await bench.store.put("somebody-elses", b"1")
-        young = await bench.journal.sweep(bench.store.now + YOUNG - 1)
-        old = await bench.journal.sweep(bench.store.now + YOUNG + 1)
+        bench.store.now += YOUNG - 1
+        young = await bench.journal.sweep()
+        bench.store.now += 2
+        old = await bench.journal.sweep()
         left = await keys_of(bench.store)
         bench.forget()
         return young, old, len(left), "somebody-elses" in left, await bench.read()
@@ -209,7 +211,8 @@ def test_objects_of_a_drop_while_the_store_was_away_are_swept_later():
         bench.store.fault = AWAY
         assert await bench.journal.drop("run")
         bench.store.fault = None
-        return await bench.journal.sweep(bench.store.now + YOUNG + 1), await keys_of(bench.store)
+        bench.store.now += YOUNG + 1
+        return await bench.journal.sweep(), await keys_of(bench.store)
 
     swept, left = played(scenario)
     assert left == []

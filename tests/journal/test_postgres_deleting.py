@@ -86,3 +86,14 @@ def test_merges_are_done_in_steps(counts: list[int], steps: list[int]):
     found = list(in_steps(merges, counts))
     assert [count for _, count in found] == steps
     assert [merge for step, _ in found for merge in step] == merges
+
+
+@pytest.mark.requirement("K10")
+def test_room_that_was_deleted_is_used_again_before_a_table_has_grown_by_much():
+    async def scenario(journal):
+        async with journal.links["reading"].use() as connection:
+            tables = ["item", "stream", "word"]
+            sql = "SELECT reloptions::text FROM pg_class WHERE oid = to_regclass($1)"
+            return [await connection.fetchval(sql, table) for table in tables]
+
+    assert all("autovacuum_vacuum_scale_factor=0.05" in options for options in played(scenario))

@@ -36,7 +36,7 @@ from turnbuckle.journal.postgres.journal import open_postgres
 from turnbuckle.journal.postgres.links import connect
 from turnbuckle.journal.postgres.reader import Clocks, open_postgres_reader
 from turnbuckle.journal.postgres.schema import FORMAT, STEPS, SchemaStep, bring_up_to_date, version_of
-from turnbuckle.journal.postgres.unsure import UnsureItems
+from turnbuckle.journal.postgres.unsure import KEPT_SECONDS
 from turnbuckle.lab.network import NetworkProxy
 
 
@@ -342,9 +342,12 @@ def test_where_something_sure_is_lost_nothing_is_stored_behind_the_gap():
     async def main():
         bench = await PostgresBench().open()
         journal = bench.journal
-        await journal.claim("run", "one", 60)
+        await journal.claim("run", "one", 600)
         for after in range(3):
             await journal.append("run", [b"sure"], after=after, epoch=0, grade=Grade.SYNCED)
+        bench.pass_time(
+            2 * KEPT_SECONDS
+        )  # a standby that is further behind has lost it, and so has this process
         lost_behind(bench, 1)
         with pytest.raises(Conflict) as caught:
             await journal.append("run", [b"x"], after=3, epoch=0, grade=Grade.FLUSHED)
@@ -353,45 +356,6 @@ def test_where_something_sure_is_lost_nothing_is_stored_behind_the_gap():
         return caught.value.head, head
 
     assert asyncio.run(main()) == (1, 2)
-
-
-@pytest.mark.requirement("K6")
-def test_a_stream_with_much_that_is_not_sure_is_made_sure():
-    kept = UnsureItems(most_bytes=1000)
-    kept.add("run", [(1, seq, b"x" * 100) for seq in range(1, 5)])
-    assert [seq for _, seq, _ in kept.behind("run", 2)] == [3, 4]
-    assert not kept.is_full("run")
-    kept.add("run", [(1, 5, b"x" * 100)])
-    assert kept.is_full("run")
-    kept.sure("run")
-    assert (kept.is_full("run"), kept.behind("run", 0)) == (False, [])
-
-
-def other_numbers(data):
-    """A pooler calls the server's processes by numbers of its own."""
-    at = data.find(b"K\0\0\0\x0c")
-    return data if at < 0 else data[: at + 5] + b"\0\0\0\x01" + data[at + 9 :]
-
-
-def no_settings(data):
-    """And pgbouncer takes only few settings of a session, unless it is told to ignore the others."""
-    if not data.startswith(b"R"):
-        return data
-    words = b"SFATAL\0C08P01\0Munsupported startup parameter: search_path\0\0"
-    return b"E" + (len(words) + 4).to_bytes(4, "big") + words
-
-
-@pytest.mark.requirement("K1")
-@pytest.mark.parametrize("pooler", [other_numbers, no_settings])
-def test_a_pooler_is_refused_with_words(pooler):
-    async def main():
-        server = shared_server()
-        async with NetworkProxy(socket_in(server.folder), changed=pooler) as line:
-            with pytest.raises(StorageFailed, match=r"pooler.*name the database server itself"):
-                await open_postgres(address_by(line, new_schema()))
-            return True
-
-    assert asyncio.run(main())
 
 
 @pytest.mark.requirement("K1")

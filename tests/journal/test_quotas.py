@@ -1,12 +1,15 @@
 """What owners may use: the same rules in memory, beside a journal in a folder, and in a database for all nodes."""
 
 import asyncio
+import os
 
 import pytest
 from support.journals.journal_benches import MemoryBench, SqliteBench
 from support.journals.postgres_bench import PostgresBench
+from support.postgres.server import until
 
 from turnbuckle.journal.port import Grade, IndexUpdate
+from turnbuckle.journal.postgres.links import connect
 from turnbuckle.journal.quotas import (
     MemoryQuotas,
     QuotaUse,
@@ -258,6 +261,77 @@ def test_a_limit_that_is_as_good_as_none_is_no_trouble_of_the_database(per_minut
         return (await bench.one.take("ann", per_minute, per_minute // 60)).granted > 0
 
     assert put_through(case, nodes_bench)
+
+
+@pytest.mark.requirement("K7")
+def test_what_waits_for_a_node_with_room_counts_until_it_is_withdrawn_or_ends():
+    async def case(bench):
+        journal, most = bench.bench.journal, 2
+
+        async def verdict(run):
+            admission = await bench.other.admit("ann", run, most, 0)
+            if admission.verdict == "admitted":
+                bench.other.release(run, ended=True)
+                await bench.told()
+            return admission.verdict, admission.runs
+
+        async def note(stream, **fields):
+            await journal.note(stream, IndexUpdate(**fields))
+
+        await note("s1", kind="session", status="active")
+        for run in ("said", "said again"):  # two messages of one session, which have no row yet
+            await bench.one.admit("ann", run, 9, 0)
+            bench.one.queue(run, "s1")
+        await bench.told()
+        found = [await verdict("r1")]
+        await note("begun", kind="run", status="running", parent="s2")
+        await bench.one.admit("ann", "begun", most, 0)
+        bench.one.queue("begun", "s2")
+        await bench.told()
+        found.append(await verdict("r2"))
+        abandoned = await bench.one.abandoned()
+        await note("s1", status="idle")  # its messages were withdrawn
+        found.append(await verdict("r3"))
+        bench.other.hold("ann", "begun")
+        await bench.told()
+        found.append(await verdict("r4"))
+        await note("begun", status="completed")
+        found.append(await verdict("r5"))
+        return found, abandoned, await bench.one.abandoned()
+
+    admitted, full = "admitted", "too_many_runs"
+    expected = [(admitted, 1), (full, 2), (admitted, 1), (admitted, 1), (admitted, 0)]
+    assert put_through(case, nodes_bench) == (expected, [], ["said", "said again"])
+
+
+@pytest.mark.requirement("K7")
+def test_a_slot_that_is_given_after_its_asker_has_left_is_taken_back():
+    async def case(bench):
+        schema, server = bench.bench.schema, bench.bench.server
+        await bench.one.admit("ann", "mine", 9, 0)
+        in_the_way = await connect(bench.bench.journal.address)
+        locked = in_the_way.transaction()
+        await locked.start()
+        await in_the_way.execute(f"SELECT FROM {schema}.quota FOR UPDATE")
+        asking = asyncio.create_task(bench.one.admit("ann", "left", 9, 0))
+        waits = (
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%admit_run%' "
+            f"AND application_name LIKE '%{os.getpid()}'"
+        )
+        await asyncio.to_thread(until, lambda: server.sql(waits) != "0")
+        asking.cancel()
+        await asyncio.wait([asking])
+        bench.one.release("left", ended=False)  # as whoever asked does
+        await bench.told()
+        await locked.rollback()
+        await in_the_way.close()
+        count = f"SELECT count(*) FROM {schema}.slot"  # the database does not know that nobody waits for it
+        await asyncio.to_thread(until, lambda: server.sql(count) == "2")
+        leaked = await bench.other.admit("ann", "r", 2, 0)
+        await bench.told()
+        return leaked.verdict, (await bench.other.admit("ann", "r", 2, 0)).verdict, await bench.one.use("ann")
+
+    assert put_through(case, nodes_bench) == ("too_many_runs", "admitted", QuotaUse(2, 0.0))
 
 
 def test_what_nobody_needs_any_more_is_forgotten():

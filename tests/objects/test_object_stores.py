@@ -18,6 +18,7 @@ from turnbuckle.objects.opening import open_objects
 from turnbuckle.objects.port import StoreAway, StoreFull, StoreRefused, area_of, object_key, stream_of
 from turnbuckle.objects.s3 import client_seconds, seconds_for
 from turnbuckle.objects.settings import ObjectSettings
+from turnbuckle.objects.store_clock import CLOCK, time_of_store
 from turnbuckle.settings import Settings, secrets_of
 from turnbuckle.testing.conformance import objects
 
@@ -194,3 +195,24 @@ def test_a_password_in_the_address_of_a_store_is_a_secret():
 
 def test_the_client_gives_a_large_object_as_long_as_it_may_take():
     assert client_seconds(2.0) >= seconds_for(MAX_ITEM, 2.0) > seconds_for(1, 2.0)
+
+
+class _LookedAtByOthers(MemoryObjects):
+    """Other nodes take away what they take for their own, some times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(lambda: 1234.0)
+        self.times = times
+
+    async def put(self, key: str, data: bytes) -> None:
+        await super().put(key, data)
+        if self.times:
+            self.times -= 1
+            await self.delete([CLOCK])
+
+
+@pytest.mark.requirement("K8")
+def test_nodes_that_ask_a_store_for_its_time_at_the_same_moment_all_get_it():
+    assert done(time_of_store(_LookedAtByOthers(2))) == 1234.0
+    with pytest.raises(StoreAway, match="does not list"):
+        done(time_of_store(_LookedAtByOthers(1000)))

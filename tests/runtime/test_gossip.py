@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from support.journals.postgres_bench import PostgresBench
 
-from turnbuckle.call.health import HealthBook, RouteHealth
+from turnbuckle.call.health import MOST_NAMES, HealthBook, RouteHealth
 from turnbuckle.call.limits import Limit
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.runtime.gossip import NodeGossip, books_of
@@ -179,3 +179,53 @@ def test_what_was_forgotten_and_is_told_again_is_heard_though_its_version_is_the
             await bench.close()
 
     assert asyncio.run(main()) == [b"one", b"two"]
+
+
+@pytest.mark.requirement("K7")
+def test_however_many_names_others_tell_what_a_node_knows_stays_small():
+    """Clients may name any model of a relay, at any node."""
+
+    async def scene(one, two, three):
+        for number in range(MOST_NAMES + 50):
+            one.health.note_end(LAB, f"m{number}", "reason")
+        two.health.note_end(LAB, "mine", "bare")
+        for number in range(1200):
+            name = f'model:["lab","other{number}"]'
+            two.gossip._books[1].hear(name, b"{}", 0.0)
+            two.health.pace(RouteName(f"route{number}"))
+        two.windows._learned = {}
+        for number in range(1200):
+            two.windows.hear(f"window:{number}", b"4096", 0.0)
+        return (
+            len(one.health.models),
+            ("lab", "m0") in one.health.models,
+            len(two.health.models),
+            len(two.health.routes),
+            len(two.windows._learned),
+        )
+
+    found = played(scene)
+    assert found[:2] == (MOST_NAMES, False)
+    assert max(found[2:]) <= MOST_NAMES
+
+
+def test_the_oldest_of_too_many_memos_are_forgotten():
+    async def main():
+        bench = await PostgresBench().open()
+        try:
+            gossip = bench.journal.nodes.gossip
+            sql = (
+                f"INSERT INTO {bench.schema}.memo SELECT 'old' || n, 1, 0, extract(epoch FROM now()) - n, '' "
+            )
+            bench.server.sql(sql + "FROM generate_series(1, 10050) n")
+            await gossip.tidy()
+            count = bench.server.sql(f"SELECT count(*) FROM {bench.schema}.memo")
+            left = bench.server.sql(
+                f"SELECT name FROM {bench.schema}.memo WHERE name IN ('old1', 'old10050')"
+            )
+            return count, left
+        finally:
+            await bench.close()
+
+    count, left = asyncio.run(main())
+    assert (count, left) == ("10000", "old1")

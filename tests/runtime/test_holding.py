@@ -9,7 +9,7 @@ from support.turns.turn_facts import POLICY, called, said
 from turnbuckle.errors import ClaimLost
 from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import Claim, Held, StorageError
+from turnbuckle.journal.port import Claim, Held, StorageError, Trouble
 from turnbuckle.lab.rehearsal.model import Rehearsal
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.lease import LEASE, RENEWALS, hold, is_held
@@ -248,3 +248,51 @@ def test_a_claim_that_is_lost_as_its_run_ends_does_not_break_off_who_waits_for_t
         assert (row.status, row.holder) == ("completed", "")
 
     clock.run(story)
+
+
+class Away(Sick):
+    """Its renewals fail while it is away, and it says so if it `tells`."""
+
+    tells = True
+
+    def trouble(self):
+        is_told = self.tells and self.how == "fails"
+        return Trouble("away", "it cannot be reached", 0.0) if is_told else None
+
+
+class SilentAtFirst(Rehearsal):
+    """Says nothing until it has been asked so often."""
+
+    def __init__(self, machine, times):
+        super().__init__(machine.clock.sleep)
+        self.asked, self._times = 0, times
+
+    async def attempt(self, route, request, stop):
+        self.asked += 1
+        if self.asked < self._times:
+            await asyncio.get_running_loop().create_future()
+        yield list(said("Done.").events)
+
+
+@pytest.mark.requirement("K6", "G5")
+@pytest.mark.parametrize(
+    "tells, end", [(True, "completed"), (False, "failed")], ids=["the store fails", "it crashes"]
+)
+def test_a_store_that_is_away_again_and_again_is_not_taken_for_a_run_that_crashes(tells, end):
+    async def story(machine):
+        times = POLICY.max_recoveries + 4
+        journal = machine.journal = Away(monotonic=machine.lease_time, wall=machine.lease_time)
+        journal.tells = tells
+        environment = Environment("a", machine.lease_time, machine.clock.sleep, numbered())
+        model = SilentAtFirst(machine, times)
+        runs = Runs(journal, RunRules(POLICY), model, lambda run: Counting(), environment)
+        running = await runs.start("do it")
+        for number in range(1, times):
+            while model.asked < number and not running.done:
+                await machine.clock.advance(1.0)
+            journal.how = "fails"
+            await machine.clock.advance(LEASE)
+            journal.how = "well"
+        assert (await running.outcome()).kind == end
+
+    on_a_machine(story)

@@ -7,8 +7,9 @@ import pytest
 
 from turnbuckle.service.owners import Caller
 from turnbuckle.testing.world.compaction_rules import left_out_of
-from turnbuckle.testing.world.long_talk import ASKS, SESSION, LongTalk
+from turnbuckle.testing.world.long_talk import ASKS, SESSION, TOOLS, LongTalk, TalkingModel
 from turnbuckle.turn.facts import ModelAsked, RunStarted
+from turnbuckle.turn.window import estimate, tokens_of_tools
 from turnbuckle.vocab.messages import text_of
 
 SECRET = "Remember that the harbour password is zephyr-17."
@@ -145,11 +146,129 @@ def test_the_same_can_be_done_without_words():
     assert smaller.compacted_by == done.run
 
 
+@pytest.mark.requirement("I5")
+def test_undo_behind_a_compaction_says_that_it_undid_the_compaction():
+    async def story(talk):
+        await chat(talk, 6)
+        before = await sent(talk)
+        for _ in range(2):  # the second one changes nothing
+            await talk.say("/compact")
+        undone, after = await talk.say("/undo"), await sent(talk)
+        await talk.say("/compact")
+        sessions = talk.services.sessions
+        changes = [
+            await sessions.change(await sessions.row(SESSION), Caller("local"), "undo") for _ in range(2)
+        ]
+        return before, undone, after, changes
+
+    before, undone, after, changes = talked(story, window=20_000)
+
+    assert undone.text == "Undone: the model gets the full history again, as far as it fits."
+    assert after.messages == before.messages
+    assert [change.did for change in changes] == ["compaction_undone", "undone"]
+
+
 def test_there_may_be_nothing_to_make_smaller():
     async def story(talk):
         return await talk.say("/compact")
 
     assert talked(story).text == "There is nothing to make smaller."
+
+
+@pytest.mark.requirement("I2")
+def test_a_talk_that_is_too_short_for_a_summary_is_left_alone_and_no_model_is_asked():
+    async def story(talk):
+        await chat(talk, 2)
+        before, asked = await sent(talk), talk.model.asked
+        wished = await talk.say("/compact")
+        return before, wished, talk.model.asked - asked, await sent(talk), await talk.say("/undo compaction")
+
+    before, wished, calls, after, undone = talked(story, window=20_000, results=100)
+
+    assert (wished.text, wished.outcome, calls) == ("There is nothing to make smaller.", "completed", 0)
+    assert after.messages == before.messages
+    assert undone.text == "There is no compaction to undo."
+
+
+@pytest.mark.requirement("I5")
+def test_undo_behind_a_compaction_that_changed_nothing_takes_the_last_message_back():
+    async def story(talk):
+        await talk.say("Tell me of one thing, please.")
+        before = await sent(talk)
+        await talk.say("Tell me of the other thing, please.")
+        for _ in range(2):
+            await talk.say("/compact")
+        return (
+            before,
+            await talk.say("/undo"),
+            await sent(talk),
+            await talk.say("/undo"),
+            await talk.say("/undo"),
+        )
+
+    before, undone, after, first, nothing = talked(story, window=20_000, results=100)
+
+    assert undone.text == first.text == "Undone: your last message and its answer."
+    assert after.messages == before.messages
+    assert nothing.text == "There is nothing to undo."
+
+
+@pytest.mark.requirement("I5")
+def test_retry_behind_a_compaction_that_changed_nothing_retries_the_last_message():
+    async def story(talk):
+        await talk.say("Tell me of one thing, please.")
+        first = await talk.say("Tell me of the other thing, please.")
+        before = await sent(talk)
+        await talk.say("/compact")
+        return first, await talk.say("/retry"), before, await sent(talk)
+
+    first, again, before, after = talked(story, window=20_000, results=100)
+
+    assert (again.text, again.run != first.run) == (first.text, True)
+    assert len(after.messages) == len(before.messages)  # the ids of its calls are new
+
+
+@pytest.mark.requirement("I2", "I6")
+def test_a_summary_that_is_too_long_is_told_and_counted_and_the_conversation_goes_on_as_it_was():
+    long = " ".join(f"Point {number} of it." for number in range(2_000))
+
+    async def story(talk):
+        await chat(talk, 4)
+        before = await sent(talk)
+        talk.model = TalkingModel(20_000, summary=long)
+        await talk.restart()
+        wished = await talk.say("/compact")
+        view = await talk.services.runs.fold(wished.run)
+        after, more = await sent(talk), await talk.say("Tell me of thing number 7, please.")
+        return before, wished, view.ledger.entries, after, more
+
+    before, wished, entries, after, more = talked(story, window=20_000, results=200)
+
+    assert wished.outcome == "completed"
+    assert wished.text.startswith("There is nothing to make smaller: with a summary it would take ")
+    (entry,) = entries
+    assert (entry.cause, entry.times) == ("compaction", 1)
+    assert entry.input_tokens
+    assert entry.output_tokens
+    assert after.messages == before.messages
+    assert (more.outcome, more.compactions) == ("completed", ())
+
+
+@pytest.mark.requirement("I1", "I5")
+def test_the_use_that_is_shown_counts_the_tools_also_behind_an_undone_compaction():
+    async def story(talk):
+        await chat(talk, 6)
+        worker = await talk.services.sessions.row(SESSION)
+        before = await talk.services.sessions.context(worker)
+        await talk.say("/compact")
+        smaller = await talk.services.sessions.context(worker)
+        await talk.say("/undo compaction")
+        return before, smaller, await talk.services.sessions.context(worker), await sent(talk)
+
+    before, smaller, after, told = talked(story, window=20_000)
+
+    assert smaller.used < before.used <= after.used
+    assert after.used == estimate(told.messages) + tokens_of_tools(TOOLS)
 
 
 @pytest.mark.requirement("I5")

@@ -302,7 +302,7 @@ def test_it_counts_tokens_so_that_the_ledger_has_something_to_tell(tmp_path: Pat
     for fact in run.facts:
         ledger.take(fact)
     (waste,) = ledger.entries
-    assert (waste.cause, waste.times) == ("stalled (gap)", 1)
+    assert (waste.cause, waste.times) == ("stalled between words", 1)
     assert waste.input_tokens > 10
     usages = [
         event.usage

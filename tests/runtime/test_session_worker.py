@@ -6,15 +6,17 @@ import pytest
 
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import Claim
+from turnbuckle.journal.port import Claim, Grade, IndexUpdate
+from turnbuckle.runtime.held_session import ACTIVE
 from turnbuckle.runtime.lease import LEASE
 from turnbuckle.runtime.session_messages import IncomingMessage, SessionRules, Stopped
 from turnbuckle.runtime.session_worker import MOST_WAITING, REST
-from turnbuckle.session.facts import BegunAnew, MessageRefused, Suspended
+from turnbuckle.session.facts import BegunAnew, MessageAccepted, MessageRefused, Suspended, encode
 from turnbuckle.session.reset import ResetRule
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.testing.world.sessions import SESSION, Deed, Plot, SessionWorld, message, play
 from turnbuckle.turn.facts import ModelAsked, RunClaimed, RunEnded, RunStarted, UserSpoke
+from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import text_of
 
 
@@ -258,3 +260,23 @@ def test_whenever_words_are_said_into_a_turn_their_answer_has_an_end_behind_the_
         assert len(ends) == 1, at
         spoke = [one for one in told.stored if isinstance(one.fact, UserSpoke) and one.fact.id == taken.id]
         assert bool(taken.after) == (taken.run == "r-A") == bool(spoke), at
+
+
+@pytest.mark.requirement("F5", "K3")
+def test_what_another_process_took_in_is_found_also_where_a_worker_still_believes_in_its_claim():
+    """A node whose line to the database broke for a moment: others have its sessions, and it does not know."""
+
+    async def story(world):
+        await say(world, "A")
+        worker = world.manager.of(SESSION)
+        taken = MessageAccepted(1.0, "m-B", RunId("r-B"), (message("B"),))
+        head = await world.journal.head(SESSION)
+        place = {"after": head, "epoch": worker._claim.epoch, "grade": Grade.SYNCED}
+        await world.journal.append(SESSION, [encode(taken)], **place, note=IndexUpdate(status=ACTIVE))
+        assert worker.holds
+        return [await world.manager.find_waiting("r-B", None, alone=alone) for alone in (True, False)]
+
+    alone, among_others = staged(story)
+    assert alone is None
+    assert among_others is not None
+    assert among_others[1].run == "r-B"

@@ -22,6 +22,12 @@ class Address(Struct, frozen=True):
     schema: str
     shown: str
 
+    @property
+    def written_schema(self) -> str:
+        """The schema as the database reads names: it takes capitals for small letters unless they are in
+        quotes. Others have none, since poolers do not hand quotes on."""
+        return self.schema if self.schema == self.schema.lower() else f'"{self.schema}"'
+
 
 def is_database(place: str) -> bool:
     """Whether a journal's place is a database, and not a folder."""

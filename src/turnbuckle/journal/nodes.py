@@ -62,6 +62,13 @@ class Unheld(Struct, frozen=True):
     sessions: list[StreamRow]
 
 
+class NodeReply(Struct, frozen=True):
+    """What one node of several says. None: it did not answer in time."""
+
+    node: str
+    data: bytes | None
+
+
 class NodeTimeout(Exception):
     """The node that holds a stream did not answer in time."""
 
@@ -109,8 +116,9 @@ class Nodes(Protocol):
         None if no other node does. Raises NodeTimeout and StorageError."""
         ...
 
-    async def ask_all(self, data: bytes) -> list[bytes | None]:
-        """Ask every other node that lives. None for one that does not answer soon."""
+    async def ask_all(self, data: bytes, *, patient: bool = False) -> list[NodeReply]:
+        """Ask every other node that lives. Each has to answer soon, or, if somebody is `patient`, as soon as
+        one that is asked alone must."""
         ...
 
     async def unheld(self, limit: int, but: Collection[str] = (), labels: Collection[str] = ()) -> Unheld:
@@ -121,6 +129,10 @@ class Nodes(Protocol):
     async def count_unheld(self) -> int:
         """In how many sessions there is something to do that no living node holds; runs without a session
         count as one each."""
+        ...
+
+    async def journal_bytes(self) -> int:
+        """How large the journal is, with its indexes."""
         ...
 
     def call(self) -> None:

@@ -8,7 +8,7 @@ those are nodes. The folder of what stays on this machine has a lock that says w
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.address import is_database, read_address
@@ -17,6 +17,7 @@ from turnbuckle.journal.moving import Moved, RawReading, RawWriting, move
 from turnbuckle.journal.nodes import NodeRow, Nodes
 from turnbuckle.journal.port import Journal, Reader
 from turnbuckle.journal.report import JournalReport
+from turnbuckle.journal.rules import StoredRules
 from turnbuckle.journal.sqlite import doctor
 from turnbuckle.journal.sqlite.folder import FolderLock, holds_journal
 from turnbuckle.journal.sqlite.journal import SqliteJournal
@@ -24,6 +25,9 @@ from turnbuckle.journal.sqlite.raw import RawSqliteTarget, open_source
 from turnbuckle.journal.sqlite.reader import SqliteReader
 from turnbuckle.journal.wrapped import WrappedJournal
 
+Sharing = Literal["alone", "node", "worker"]
+"""Whether a process has a journal to itself, or is one of the nodes on a database; a worker shares its folder
+as well, which its parent has locked."""
 _EXTRA = "data names a Postgres database, and its driver is not installed: pip install 'turnbuckle[postgres]'"
 
 
@@ -51,22 +55,26 @@ class _LockedJournal(WrappedJournal):
 async def open_journal(place: str, folder: Path) -> Journal:
     """The journal at a place, to write. `folder` is that of the files beside a database. Raises ConfigError,
     InUse if another process has it, and StorageError."""
-    return (await open_as_node(place, folder, beside=False))[0]
+    return (await open_as_node(place, folder, "alone"))[0]
 
 
-async def open_as_node(place: str, folder: Path, *, beside: bool = True) -> tuple[Journal, Nodes | None]:
-    """The same for a process that serves, and so may be one of several on a database; there are no nodes on a
-    folder."""
+async def open_as_node(
+    place: str, folder: Path, sharing: Sharing = "node"
+) -> tuple[Journal, Nodes | None, StoredRules | None]:
+    """The same for a process that serves, and so may be one of several on a database, with the rules that are
+    stored there; there are no nodes and no such rules on a folder."""
     if not is_database(place):
-        return SqliteJournal(Path(place)), None
+        return SqliteJournal(Path(place)), None, None
     with _database(place):
         from turnbuckle.journal.postgres.journal import open_postgres
-    lock = FolderLock(folder)
+    lock, beside = None if sharing == "worker" else FolderLock(folder), sharing != "alone"
     try:
         journal = await open_postgres(place, alone=not beside, beside=beside)
-        return _LockedJournal(journal, lock), journal.nodes if beside else None
+        kept = journal if lock is None else _LockedJournal(journal, lock)
+        return kept, journal.nodes if beside else None, journal.nodes.rules
     except BaseException:
-        lock.release()
+        if lock is not None:
+            lock.release()
         raise
 
 
@@ -97,6 +105,16 @@ async def keys_at(place: str, *, makes: bool = False) -> StoredKeys | None:
     with _database(place):
         from turnbuckle.journal.postgres.keys import open_postgres_keys
     return await open_postgres_keys(place, makes=makes)
+
+
+async def rules_at(place: str) -> StoredRules | None:
+    """What people have allowed for good, in a database, to be closed; None if the journal is in a folder, or
+    has no place for rules yet. Raises ConfigError and StorageError."""
+    if not is_database(place):
+        return None
+    with _database(place):
+        from turnbuckle.journal.postgres.rules import open_postgres_rules
+    return await open_postgres_rules(place)
 
 
 async def check_journal_at(place: str) -> JournalReport | None:

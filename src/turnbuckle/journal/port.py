@@ -42,6 +42,7 @@ Errors. What a caller must expect while using a sound program correctly is raise
         ├── StorageFailed    the machine reported an error
         │   ├── StorageAway      it is elsewhere, and cannot be reached
         │   ├── StorageLocked    somebody holds what has to be changed
+        │   ├── StorageSlow      it takes longer than it may
         │   ├── ReadOnly         the folder or its files may not be written
         │   ├── OutOfFiles       the process may open no more files
         │   └── FolderGone       the folder was deleted, moved away, or another took its place
@@ -139,8 +140,7 @@ class Append(Struct, frozen=True):
 
 
 class StreamRow(Struct, frozen=True):
-    """One stream in a list. `holder` is who claimed it last and did not release it, and may be dead by
-    now."""
+    """One stream in a list. `holder` claimed it last and did not release it, and may be dead by now."""
 
     name: str
     kind: str
@@ -284,6 +284,12 @@ class StorageLocked(StorageFailed):
     fault = "locked"
 
 
+class StorageSlow(StorageFailed):
+    """What was asked of the store took longer than it may."""
+
+    fault = "slow"
+
+
 class ReadOnly(StorageFailed):
     """The folder, or a file in it, may not be written."""
 
@@ -303,8 +309,7 @@ class FolderGone(StorageFailed):
 
 
 class Damaged(StorageError):
-    """What is stored is not what was written. `seq` is the first item that cannot be trusted, if that is
-    known."""
+    """What is stored is not what was written. `seq` is the first item that cannot be trusted, if known."""
 
     fault = "damaged"
 
@@ -329,8 +334,7 @@ class InUse(StorageError):
 
 
 class Trouble(Struct, frozen=True):
-    """What a store suffers from at this moment: the word and the sentence of its last error, and since
-    when."""
+    """What a store suffers from: the word and the sentence of its last error, and since when."""
 
     fault: str
     why: str
@@ -341,8 +345,7 @@ class Reader(Protocol):
     """The half of a journal that changes nothing."""
 
     async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
-        """The next items after a cursor: at most `limit`, and about a megabyte. Only an empty list means the
-        end."""
+        """The next items after a cursor: at most `limit`, and about a megabyte. An empty list is the end."""
         ...
 
     async def head(self, stream: str) -> int:
@@ -435,8 +438,7 @@ class Journal(Reader, Protocol):
         ...
 
     def still_mine(self, claim: Claim) -> bool:
-        """Whether the claim is known to be good at this moment. Ask it right before anything that cannot be
-        undone."""
+        """Whether the claim is known to be good now. Ask it right before what cannot be undone."""
         ...
 
     async def note(self, stream: str, note: IndexUpdate) -> None:
@@ -453,10 +455,8 @@ class Journal(Reader, Protocol):
         ...
 
     async def drop(self, stream: str) -> bool:
-        """Delete the stream and its row forever. False if there is none, or if it is claimed.
-
-        Its name may not be used again: numbers would start fresh.
-        """
+        """Delete the stream and its row forever. False if there is none, or if it is claimed. Its name may
+        not be used again: numbers would start fresh."""
         ...
 
     async def look(self) -> None:

@@ -4,7 +4,7 @@ The port, its decisions, and the body for one process alone. Requests are a buck
 worth and fills evenly; `full_at` is when it is full again. A run has a slot from its admission until it has
 ended or is let go of, and its slot says what it has cost so far. The money of a day is that of the runs that
 began on it, by UTC. The slot of a run that no living process drives does not count as a run, but its money
-does.
+does; one that is `queued` counts, since it waits only because all nodes are full.
 """
 
 import math
@@ -56,6 +56,10 @@ class Quotas(Protocol):
 
     def hold(self, owner: str, run: str) -> None:
         """A run goes on here, whatever the limits say."""
+        ...
+
+    def queue(self, run: str, session: str) -> None:
+        """A run waits in its session for a node that has room. All that wait in one session count as one."""
         ...
 
     def spend(self, run: str, cost: float) -> None:
@@ -155,6 +159,9 @@ class MemoryQuotas:
             slot = self._slots[run] = _Slot(owner, self._today())
             self._owners.setdefault(owner, {})[run] = slot
         slot.is_driven = True
+
+    def queue(self, run: str, session: str) -> None:
+        """There is no other node: it keeps its slot."""
 
     def spend(self, run: str, cost: float) -> None:
         if run in self._slots:

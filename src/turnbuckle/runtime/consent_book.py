@@ -1,6 +1,7 @@
 """The rules that people gave by allowing something for good.
 
-They lie in one file of the data folder, which is not part of the workspace: no file tool can write there. A
+Beside a journal in a folder they lie in one file of the data folder (`shared_consent` has those of a
+database), which is not part of the workspace: no file tool can write there. A
 rule holds for runs of the owner who gave it. Rules stand beside those of the settings, and of equally narrow
 rules the strictest decides. What the settings deny is denied, however narrow a rule is that somebody gave
 before.
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import asdict
@@ -48,6 +50,51 @@ class GivenRule(ConsentRule, frozen=True, omit_defaults=True):
         return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
+class OwnersRules(Protocol):
+    """What one owner has allowed, for one run of theirs."""
+
+    def __call__(self) -> Rules:
+        """As it is at this moment, or was with the last look."""
+        ...
+
+    async def look(self) -> None:
+        """Find out what holds, before a call is judged by it. If nobody can tell, nothing holds."""
+        ...
+
+
+class RuleBook(Protocol):
+    """The rules of all owners."""
+
+    def for_run(self, owner: str) -> OwnersRules: ...
+
+    async def listed(self, owner: str | None) -> Rules:
+        """What this owner has allowed, or all have; the oldest first. Raises StorageError."""
+        ...
+
+    async def add(self, owner: str, rules: tuple[ConsentRule, ...], at: float | None = None) -> None:
+        """From here on these hold for this owner, too. Does not raise if they cannot be stored."""
+        ...
+
+    async def remove(self, rule: str, owner: str | None = None) -> GivenRule | None:
+        """Take a rule away by its id; None if the owner has no such rule. Raises OSError and StorageError if
+        that cannot be stored; the rule still holds then."""
+        ...
+
+
+class _RulesInFile:
+    """Every look at them is one at the file's stamp."""
+
+    def __init__(self, book: "ConsentBook", owner: str) -> None:
+        self._book = book
+        self._owner = owner
+
+    def __call__(self) -> Rules:
+        return self._book.of(self._owner)
+
+    async def look(self) -> None:
+        """They are looked at when they are asked for."""
+
+
 class ConsentBook:
     """`file` None: they are forgotten with the process."""
 
@@ -69,11 +116,16 @@ class ConsentBook:
         self._refresh()
         return tuple(rule for rules in self._by_owner.values() for rule in rules)
 
+    def for_run(self, owner: str) -> OwnersRules:
+        return _RulesInFile(self, owner)
+
+    async def listed(self, owner: str | None) -> Rules:
+        return self.all() if owner is None else self.of(owner)
+
     async def add(self, owner: str, rules: tuple[ConsentRule, ...], at: float | None = None) -> None:
         """From here on these hold for this owner, too. If they cannot be stored they hold for this process.
         What somebody took out of the file meanwhile does not come back."""
-        now = time.time() if at is None else at
-        given = tuple(_given(rule, owner or LOCAL, now) for rule in rules)
+        given = given_by(owner, rules, at)
         self._unstored = _joined(self._unstored, given)
         self._sort()
         async with self._changing:
@@ -124,6 +176,12 @@ def read_rules(file: Path) -> Rules:
     except (OSError, msgspec.DecodeError) as error:
         log.error("%s cannot be read, so nothing in it is allowed: %s", file, error)
         return ()
+
+
+def given_by(owner: str, rules: tuple[ConsentRule, ...], at: float | None = None) -> Rules:
+    """The rules of an owner who gives them at this moment."""
+    now = time.time() if at is None else at
+    return tuple(_given(rule, owner or LOCAL, now) for rule in rules)
 
 
 def _given(rule: ConsentRule, owner: str, at: float) -> GivenRule:

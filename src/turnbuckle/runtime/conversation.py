@@ -44,7 +44,7 @@ from turnbuckle.turn.facts import SESSION, RunEnded, RunStarted, decode
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
-from turnbuckle.vocab.ids import LOCAL, RunId, SessionId
+from turnbuckle.vocab.ids import LOCAL, RouteName, RunId, SessionId
 from turnbuckle.vocab.outcome import Outcome
 
 KIND = "conversation"
@@ -77,6 +77,7 @@ class Link(Struct, frozen=True):
     """The run that it is; empty for what took the place of one, unless that run's compaction still counts."""
     drafted: bool = False
     """Whether there was a draft in its conversation, as far as it says so itself."""
+    words_only: tuple[tuple[RouteName, str], ...] = ()
 
     @property
     def told_by(self) -> RunId:
@@ -111,6 +112,11 @@ class Conversation(Struct, frozen=True):
     told_by: RunId = RunId("")
     """The run whose compaction says how it is told."""
     measure: Measure | None = None
+    words_only: tuple[tuple[RouteName, str], ...] = ()
+
+    def as_base(self) -> Base:
+        """What a run stands on that goes on from it."""
+        return Base(self.messages, self.compaction, self.measure, self.words_only)
 
     def told(self, opening: int | None) -> int:
         """How many characters of it stand before the messages of whoever goes on from it."""
@@ -124,6 +130,7 @@ class Conversation(Struct, frozen=True):
             self.compaction,
             self.told_by,
             link.measure if link.told_by == self.told_by else None,
+            link.words_only or self.words_only,
         )
 
 
@@ -222,14 +229,15 @@ class Conversations:
         behind = tuple(message for part in reversed(parts) for message in part)[-missing if missing else 0 :]
         messages = (*compaction.opening, *compaction.note, *edited(behind, compaction))
         drafted = link.drafted or was_used(messages)
-        return Conversation(messages, characters(messages), drafted, compaction, link.stream, link.measure)
+        told = (messages, characters(messages), drafted, compaction, link.stream, link.measure)
+        return Conversation(*told, link.words_only)
 
     async def before(self, started: RunStarted) -> Base:
         """What a run stands on."""
         if not started.base:
             return NO_BASE
         conversation = await self.sent(started.base, started.session, started.compacted)
-        return Base(conversation.messages, conversation.compaction, conversation.measure)
+        return conversation.as_base()
 
     def remember(self, turn: Turn) -> None:
         """A run has ended here: the next one goes on from it."""
@@ -242,6 +250,7 @@ class Conversations:
             turn.compaction,
             turn.told_by,
             None if turn.measure is None else replace(turn.measure, left=left),
+            turn.words_only[:-1] if turn.on_trial else turn.words_only,
         )
         self._keep((turn.session, turn.run, turn.told_by), conversation)
         self._told_by[turn.session, turn.run] = turn.told_by
@@ -337,6 +346,7 @@ class Conversations:
             over.measure,
             run,
             started.drafted or over.drafted,
+            over.words_only,
         )
 
     async def _folded(self, run: RunId) -> Messages:

@@ -1,7 +1,8 @@
 """Tools of other people's servers, as one life of a run knows them.
 
 A yes for good holds for the tool that a person saw. What a server says of a tool is known only while it runs,
-so it is asked before the first call is judged, and what it said then holds for the rest of that life.
+so it is asked before the first call is judged, and what it said then holds for the rest of that life. What
+people have allowed is looked at before each round of calls.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from turnbuckle.runtime.consent_book import OwnersRules
 from turnbuckle.runtime.ports import Tools
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.vocab.clock import StopSignal
@@ -18,20 +20,23 @@ from turnbuckle.vocab.request import ToolSpec
 
 
 class ForeignTools:
-    """Puts into the rules of a run what the servers say."""
+    """Puts into the rules of a run what the servers say. `given` is what its owner has allowed."""
 
-    def __init__(self, tools: Tools, fold: TurnFold, stop: StopSignal) -> None:
+    def __init__(
+        self, tools: Tools, fold: TurnFold, stop: StopSignal, given: OwnersRules | None = None
+    ) -> None:
         self._tools = tools
         self._fold = fold
         self._stop = stop
+        self._given = given
         self._known = False
 
     async def before_judging(self) -> None:
         """A run that came back may have a call to judge before its model is asked again."""
-        if self._known or not self._fold.policy.foreign:
-            return
         if any(call.consent is None and call.outcome is None for call in self._fold.turn.calls):
             await self.ready()
+            if self._given is not None:
+                await self._given.look()  # last, so that nothing is waited for between it and the verdict
 
     async def ready(self) -> None:
         """Wait for servers that are just starting, unless the run is to stop."""

@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from turnbuckle.call.health import HealthBook
+from turnbuckle.call.health import MOST_NAMES, HealthBook
 from turnbuckle.call.limits import PaceSeen
 from turnbuckle.call.shared_health import (
     ModelKnown,
@@ -27,9 +27,9 @@ from turnbuckle.call.shared_health import (
 )
 from turnbuckle.journal.gossip import Gossip
 from turnbuckle.vocab.ids import RouteName
+from turnbuckle.vocab.recent import Recent
 
-MOST_NAMES = 1000
-"""Of one book. Clients may name any model of a relay."""
+_MOST_VERSIONS = 4 * MOST_NAMES  # of all books; what is forgotten is heard again before it can be told
 _PACE_EVERY = 1.0  # seconds; nobody waits to hear how long replies take
 
 log = logging.getLogger("turnbuckle.nodes")
@@ -67,7 +67,7 @@ class NodeGossip:
     def __init__(self, gossip: Gossip, books: Sequence[SharedBook]) -> None:
         self._gossip = gossip
         self._books = list(books)
-        self._versions: dict[str, int] = {}
+        self._versions: Recent[str, int] = Recent(_MOST_VERSIONS)
 
     def add(self, book: SharedBook) -> None:
         self._books.append(book)
@@ -98,8 +98,9 @@ class _Bases(Generic[K]):
 
     def __init__(self, first: K) -> None:
         self._first = first
-        self._base: dict[str, K] = {}
-        self._telling: dict[str, K] = {}
+        self._base: Recent[str, K] = Recent(2 * MOST_NAMES)
+        """More than a book has, so that nothing is told in circles."""
+        self._telling: Recent[str, K] = Recent(MOST_NAMES)
 
     def of(self, name: str) -> K:
         return self._base.get(name, self._first)
@@ -108,13 +109,14 @@ class _Bases(Generic[K]):
         self._base[name] = known
 
     def is_news(self, name: str, known: K) -> bool:
-        if known == self.of(name) or (name not in self._base and len(self._base) >= MOST_NAMES):
+        if known == self.of(name):
             return False
         self._telling[name] = known
         return True
 
     def told(self, name: str) -> None:
-        self._base[name] = self._telling.pop(name)
+        if name in self._telling:
+            self._base[name] = self._telling.pop(name)
 
 
 class RouteHealthBook:
@@ -186,7 +188,7 @@ class RoutePaceBook:
     def __init__(self, health: HealthBook, now: Callable[[], float]) -> None:
         self._health = health
         self._now = now
-        self._told_at: dict[str, float] = {}
+        self._told_at: Recent[str, float] = Recent(MOST_NAMES)
 
     def hear(self, name: str, data: bytes, age: float) -> None:
         theirs = msgspec.json.decode(data, type=PaceSeen)

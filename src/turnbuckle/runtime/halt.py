@@ -100,6 +100,10 @@ class Halt:
         if not self.is_set():
             self.why = _why(speech, turn, policy, now, given)
 
+    def seconds_without(self, turn: Turn, policy: Policy, now: float) -> float:
+        """For how long nothing that comes can be too much."""
+        return policy.limits.seconds - budget.seconds_used(turn, now) if budget.has_only_time(policy) else 0.0
+
     async def wait(self) -> None:
         told = asyncio.Event()
         forget = self.on_stop(told.set)

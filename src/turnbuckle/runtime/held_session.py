@@ -25,10 +25,10 @@ from turnbuckle.runtime.runs import NewRun, Runs
 from turnbuckle.runtime.session_messages import SessionRules, WorkerClosed
 from turnbuckle.runtime.transcript import UNDONE
 from turnbuckle.session import state as states
-from turnbuckle.session.facts import CompactionUndone, SessionFact, encode
+from turnbuckle.session.facts import CompactionUndone, SessionFact, Undone, encode
 from turnbuckle.session.state import SessionState
 from turnbuckle.turn.base import joined, opening_of
-from turnbuckle.turn.facts import SESSION, RunStarted
+from turnbuckle.turn.facts import SESSION, RunEnded, RunStarted
 from turnbuckle.turn.facts import decode as decode_run
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
@@ -210,6 +210,24 @@ class HeldSession:
         first = await self._journal.read(run, 0, 1)
         fact = decode_run(first[0].data) if first else None
         return fact if isinstance(fact, RunStarted) else None
+
+    async def was_compaction(self, run: RunId) -> bool:
+        """Whether a run was to make the history smaller, and nothing else."""
+        started = await self._started(run)
+        return started is not None and started.options.compact is not None
+
+    async def _last_that_did_something(self) -> tuple[list[Undone], RunId | None]:
+        """The last run, and that those behind it are undone which were to make the history smaller and
+        changed nothing: by the last message nobody means them."""
+        idle: list[Undone] = []
+        for run in reversed(self.state.runs):
+            wished = await self.was_compaction(run)
+            ended = await self._journal.read(run, await self._journal.head(run) - 1, 1)
+            end = decode_run(ended[-1].data) if ended else None
+            if not (wished and isinstance(end, RunEnded) and end.compaction is None):
+                return idle, run
+            idle.append(Undone(self._wall(), run))
+        return idle, None
 
     async def undo_compaction(self, request: RunId | None = None) -> RunId | None:
         """Let the next run be told all that the last compaction stands for, once for each request that has an

@@ -93,10 +93,10 @@ class Swept(Struct, frozen=True):
 
 
 class ObjectUpkeep(Struct, frozen=True):
-    """What a store of objects needs: `sweep` deletes what nobody refers to, by the time that it is now, and
-    `catch_up` stores what could not be stored before. Both raise ObjectStoreError."""
+    """What a store of objects needs: `sweep` deletes what nobody refers to, and `catch_up` stores what could
+    not be stored before. Both raise ObjectStoreError."""
 
-    sweep: Callable[[float], Awaitable[int]]
+    sweep: Callable[[], Awaitable[int]]
     catch_up: Callable[[], Awaitable[int]] | None = None
 
 
@@ -131,7 +131,7 @@ class Retention:
                 deleted = await self._delete_relays(now) if self._keeping.relays else 0
                 merged, items = await self._merge_deltas(now) if self._keeping.deltas else (0, 0)
         outputs = await prune_outputs(self._journal, self._folder)
-        return Swept(merged, items, deleted, outputs, await self._look_after_objects(now))
+        return Swept(merged, items, deleted, outputs, await self._look_after_objects())
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[bool]:
@@ -146,13 +146,13 @@ class Retention:
                 with suppress(JournalError):  # a claim that is not given back ends by itself
                     await self._journal.release(claim)
 
-    async def _look_after_objects(self, now: float) -> int:
+    async def _look_after_objects(self) -> int:
         if self._objects is None:
             return 0
         try:
             if self._objects.catch_up is not None:
                 await self._objects.catch_up()
-            return await self._objects.sweep(now)
+            return await self._objects.sweep()
         except ObjectStoreError as error:  # the next sweep does it
             log.warning("the objects cannot be looked after now: %s", error)
             return 0

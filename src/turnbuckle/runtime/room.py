@@ -13,7 +13,7 @@ from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.turn.state import Ask, Turn
 from turnbuckle.turn.window import estimate, room_of, tokens_of_tools
 from turnbuckle.vocab.events import Cut, Event
-from turnbuckle.vocab.request import ModelRequest, ToolSpec
+from turnbuckle.vocab.request import ModelRequest, RunOptions, ToolSpec
 from turnbuckle.wire.registry import rules_of
 
 
@@ -72,7 +72,7 @@ class RoomKeeper:
         finishing = offers_finishing(route.protocol, route.effort, drafted=turn.drafted)
         if finishing not in self._tools:
             tools = offered(own, turn.options, finishing=finishing)
-            self._tools[finishing] = tokens_of_tools(tools) if turn.options.tools else _size_of(tools)
+            self._tools[finishing] = tokens_of_tools(tools) if turn.options.tools else size_of(tools)
         return self._tools[finishing]
 
 
@@ -81,7 +81,12 @@ _sized: list[tuple[tuple[ToolSpec, ...], int]] = []
 _MOST_SIZED = 4
 
 
-def _size_of(tools: tuple[ToolSpec, ...]) -> int:
+def usual_size(own: tuple[ToolSpec, ...]) -> int:
+    """The tokens of our own tools as a request offers them that wants nothing else."""
+    return size_of(offered(own, RunOptions(), finishing=False))
+
+
+def size_of(tools: tuple[ToolSpec, ...]) -> int:
     for known, size in _sized:
         if known is tools:
             return size

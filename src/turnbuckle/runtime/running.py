@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from turnbuckle.runtime.consent_book import ConsentBook
+from turnbuckle.runtime.consent_book import RuleBook
 from turnbuckle.runtime.driver import Driver, PersonsAnswer
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.turn.approvals import question
@@ -21,7 +21,7 @@ class Running:
     halt, another one goes on."""
 
     def __init__(
-        self, run: RunId, log: RunLog, driver: Driver, allowed: ConsentBook, user: str | None = None
+        self, run: RunId, log: RunLog, driver: Driver, allowed: RuleBook, user: str | None = None
     ) -> None:
         self.run = run
         self.user = user

@@ -18,7 +18,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from functools import partial
 
 import msgspec
 from msgspec import Struct, field
@@ -42,7 +41,7 @@ from turnbuckle.journal.port import (
     StreamRow,
     TooLarge,
 )
-from turnbuckle.runtime.consent_book import ConsentBook
+from turnbuckle.runtime.consent_book import ConsentBook, RuleBook
 from turnbuckle.runtime.context import task_message
 from turnbuckle.runtime.conversation import NOTHING, Conversation, Conversations, elsewhere
 from turnbuckle.runtime.driver import Driver
@@ -58,7 +57,7 @@ from turnbuckle.runtime.session_log import SessionStates
 from turnbuckle.runtime.windows import WindowBook
 from turnbuckle.tools.background import Processes, lost_note
 from turnbuckle.turn import prompts
-from turnbuckle.turn.base import Base, opening_of
+from turnbuckle.turn.base import opening_of
 from turnbuckle.turn.facts import (
     DraftKept,
     Fact,
@@ -144,7 +143,7 @@ class RunRules(Struct, frozen=True):
     policy: Policy
     opening: tuple[Message, ...] = ()
     prices: PriceBook | None = None
-    allowed: ConsentBook = field(default_factory=ConsentBook)
+    allowed: RuleBook = field(default_factory=ConsentBook)
 
 
 class Runs:
@@ -171,7 +170,7 @@ class Runs:
         self.background = background
         self._journal = journal
         self._model = model
-        self._tools = tools
+        self.tools_of = tools
         self._wall = environment.wall
         self._sleep = environment.sleep
         self._ways = WayBook()
@@ -216,7 +215,7 @@ class Runs:
             base.told_by,
         )
         running = self._running(claim, new.user)
-        running.log.fold.base = Base(base.messages, base.compaction, base.measure)
+        running.log.fold.base = base.as_base()
         try:
             if claim.head:
                 raise RunHeld(f"the run {run} has begun already")
@@ -344,13 +343,13 @@ class Runs:
 
     def _parts(self, claim: Claim, user: str | None) -> tuple[RunLog, Driver]:
         fold = TurnFold(self.policy, sending=True)
-        if user is not None:
-            fold.given = partial(self.rules.allowed.of, user)
+        fold.given = given = None if user is None else self.rules.allowed.for_run(user)
         elapsed = self.environment.elapsed
         before = self.conversations.before
         log = RunLog(self._journal, claim, fold, self._watch, elapsed=elapsed, base_of=before)
         log.lease = self.environment.lease
-        tools = self._tools(RunId(claim.stream))
+        log.given = given
+        tools = self.tools_of(RunId(claim.stream))
         books = (self._ways, self.windows, self._histories, self.rules.prices)
         return log, Driver(log, self._model, tools, self.environment, *books)
 
@@ -376,22 +375,22 @@ class Runs:
     async def _drive(self, running: Running, claim: Claim | None, error: Exception | None) -> Outcome:
         """One life after the other, up to the end."""
         failures = tries = 0
-        again = False
+        again = kept = False
         while True:
             try:
                 if error is None and claim is not None:
-                    return await self._live_once(running, claim, again=again)
+                    return await self._live_once(running, claim, again=again, kept=kept)
             except Exception as failed:
+                kept = self._journal.trouble() is not None
                 if running.is_given_up:  # what broke on the way out does not make it go on
                     raise asyncio.CancelledError from failed
                 error = failed
             assert error is not None
             if isinstance(error, RunUnknown | RunHeld) or running.turn.phase == "ended":
                 raise error
-            lost = isinstance(error, ClaimLost)
-            if not lost:
-                log.error("the run %s came to a halt: %s", running.run, error, exc_info=error)
+            if not isinstance(error, ClaimLost):
                 passes = may_pass(error)
+                log.error("%s came to a halt: %s", running.run, error, exc_info=None if passes else error)
                 failures += 0 if passes else MOST_FAILURES if isinstance(error, HOPELESS) else 1
                 await self._sleep(pause(tries))
             tries += 1
@@ -442,7 +441,7 @@ class Runs:
         finally:
             await self._let_go(claim)
 
-    async def _live_once(self, running: Running, claim: Claim, *, again: bool) -> Outcome:
+    async def _live_once(self, running: Running, claim: Claim, *, again: bool, kept: bool) -> Outcome:
         """One life, driven by this very task. Raises ClaimLost, and whatever came out of the driver."""
         driver, work = running.driver, asyncio.current_task()
         assert work is not None
@@ -455,7 +454,7 @@ class Runs:
         holding = asyncio.create_task(hold(self._journal, claim, self._sleep, self.environment.lease))
         holding.add_done_callback(stop_driving)
         try:
-            outcome = await (driver.resume(claim.epoch) if again else driver.go_on())
+            outcome = await (driver.resume(claim.epoch, kept=kept) if again else driver.go_on())
             self.conversations.remember(running.turn)
             return outcome
         except Fenced as error:

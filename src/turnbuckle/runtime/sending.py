@@ -14,6 +14,7 @@ import asyncio
 import hashlib
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.reply.repair.growing import ForWhom, Settled, grown, sealed, settle
 from turnbuckle.runtime.history_book import SHORT, HistoryBook
@@ -38,7 +39,7 @@ class Sending:
 
     def __init__(self, histories: HistoryBook | None = None) -> None:
         self._histories = histories if histories is not None else HistoryBook(lambda: 0.0)
-        self._sent: dict[tuple[str, str, str], list[Settled]] = {}
+        self._sent: dict[tuple[str, str, str, bool], list[Settled]] = {}
 
     async def prepared(
         self, turn: Turn, asked: ModelAsked, policy: Policy, own: tuple[ToolSpec, ...]
@@ -90,9 +91,12 @@ class Sending:
         """What is to be made legal, and what of it is so already."""
         names = frozenset(tool.name for tool in _tools(turn, asked, own))
         quirks = policy.route(asked.route).quirks
-        whom = ForWhom(rules_of(asked.protocol), asked.model, quirks, names)
+        rules = rules_of(asked.protocol)
+        if (asked.route, asked.model) in turn.words_only:
+            rules = replace(rules, takes_own_parts=False)
+        whom = ForWhom(rules, asked.model, quirks, names)
         to_ask = not is_paused(turn) and not ladder.goes_on_behind_itself(turn)
-        before = self._sent.setdefault((asked.route, asked.protocol, asked.model), [])
+        before = self._sent.setdefault(_place(asked, whom), [])
         while before and before[-1].history != turn.messages[: len(before[-1].history)]:
             before.pop()
         sent = before[-1] if before else None
@@ -100,7 +104,7 @@ class Sending:
         return _Work(turn.messages, whom, to_ask, sent, settled)
 
     def _remembered(self, turn: Turn, asked: ModelAsked, work: "_Work", done: "_Done") -> tuple[Message, ...]:
-        before = self._sent[asked.route, asked.protocol, asked.model]
+        before = self._sent[_place(asked, work.whom)]
         known = done.settled if work.sent is None else work.sent
         before.append(known.followed_by(work.messages, done.made))
         del before[:-_KEPT]
@@ -127,6 +131,12 @@ class _Work(Struct, frozen=True):
 class _Done(Struct, frozen=True):
     made: tuple[Message, ...]
     settled: Settled
+
+
+def _place(asked: ModelAsked, whom: ForWhom) -> tuple[str, str, str, bool]:
+    """By what a request is remembered: another route, or other rules, may make something else of the same
+    history."""
+    return asked.route, asked.protocol, asked.model, whom.rules.takes_own_parts
 
 
 def _legal(work: _Work) -> _Done:

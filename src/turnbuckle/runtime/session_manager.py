@@ -118,9 +118,12 @@ class SessionManager:
                     return worker.session, message
         return None
 
-    async def find_waiting(self, run: str, user: str | None) -> tuple[SessionId, MessageAccepted] | None:
+    async def find_waiting(
+        self, run: str, user: str | None, *, alone: bool = True
+    ) -> tuple[SessionId, MessageAccepted] | None:
         """The same, also in sessions whose worker is not open: it let go because of an error, lost its claim,
-        or is not open yet."""
+        or is not open yet. If this process is not `alone`, another one may have taken a claim that this one
+        still believes in, and what it took in is only stored."""
         if (waiting := self.waiting(run, user)) is not None:
             return waiting
         wanted = (
@@ -130,7 +133,7 @@ class SessionManager:
         )
         for row in await listed(self._journal, wanted):
             worker = self._open.get(SessionId(row.name))
-            if worker is not None and worker.holds:
+            if alone and worker is not None and worker.holds:
                 continue
             state = await self._runs.session_states.of(SessionId(row.name))
             for message in state.waiting:

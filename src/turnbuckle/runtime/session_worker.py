@@ -133,7 +133,7 @@ class SessionWorker(HeldSession):
         async with self._changing():
             return await self._take(said)
 
-    async def _take(self, said: IncomingMessage, undone: Undone | None = None) -> Accepted:
+    async def _take(self, said: IncomingMessage, *undone: Undone) -> Accepted:
         if (same := await self._said_before(said)) is not None:
             return same
         busy = said.busy or self._rules.busy
@@ -160,10 +160,10 @@ class SessionWorker(HeldSession):
             into,
         )
         facts = [*([] if waits else due_reset(self._rules, self.state, self._wall())), accepted]
-        if undone is None:
-            await self._append(facts)
+        if undone:
+            await self._change([*undone, *facts], notes=unfound(undone[-1].run))
         else:
-            await self._change([undone, *facts], notes=unfound(undone.run))
+            await self._append(facts)
         after = await self._journal.head(into) if into else 0
         if into and running is not None:
             origin = replace(said.origin, created=accepted.at, after=after)
@@ -267,11 +267,11 @@ class SessionWorker(HeldSession):
             if request in self.state.undone_for:
                 return self.state.undone_for[request] or None
             self._refuse_if_busy()
-            last = self.state.last_run
+            idle, last = await self._last_that_did_something()
             if last is not None or request is not None:
                 undone = Undone(self._wall(), last or RunId(""), request or RunId(""))
                 untitled = last is not None and await self._is_titled_by(last)
-                await self._change([undone], notes=unfound(last), untitled=untitled)
+                await self._change([*idle, undone], notes=unfound(last), untitled=untitled)
             return last
 
     async def retry(self, said: IncomingMessage | None = None, route: str = "") -> Accepted | None:
@@ -281,14 +281,14 @@ class SessionWorker(HeldSession):
             if said is not None and (same := await self._said_before(said)) is not None:
                 return same
             self._refuse_if_busy()
-            last = self.state.last_run
+            idle, last = await self._last_that_did_something()
             started = None if last is None else await self._started(last)
             if last is None or started is None:
                 return None
             run = said.run if said is not None else None
             first = said.first if said is not None else await self._opening_of(started)
             again = said_again(started, first, run, route)
-            return await self._take(again, Undone(self._wall(), last))
+            return await self._take(again, *idle, Undone(self._wall(), last))
 
     async def forget(self, run: RunId) -> None:
         """Delete a run forever, as a whole with what the session and the keys know of it. What stands on it

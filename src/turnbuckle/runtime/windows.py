@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from turnbuckle.journal.port import IndexUpdate, Journal, JournalError, StreamQuery
 from turnbuckle.runtime.gossip import News
 from turnbuckle.turn.policy import RouteFacts
+from turnbuckle.vocab.recent import Recent
 
 KIND = "window"
 """The kind of the rows, without any item, that hold what providers said."""
@@ -32,7 +33,7 @@ class WindowBook:
         self._journal = journal
         self._look_up = look_up
         self._learned: dict[str, int] | None = None if journal is not None else {}
-        self._table: dict[str, int | None] = {}
+        self._table: Recent[str, int | None] = Recent(_MOST_LEARNED)
         self._untold: dict[str, int] = {}
 
     async def of(self, route: RouteFacts, used: int = WORTH_LOOKING) -> int | None:
@@ -64,7 +65,8 @@ class WindowBook:
 
     def hear(self, name: str, data: bytes, age: float) -> None:
         """Another node has learned it. What nobody has asked for here yet is read from the journal then."""
-        if self._learned is not None and name not in self._untold and data.isdigit():
+        has_room = self._learned is not None and (name in self._learned or len(self._learned) < _MOST_LEARNED)
+        if self._learned is not None and has_room and name not in self._untold and data.isdigit():
             self._learned[name] = int(data)
 
     def news(self) -> Iterator[News]:

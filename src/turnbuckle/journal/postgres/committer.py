@@ -15,6 +15,7 @@ line that build on them. A work that a newer claim forbids fails alone.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
@@ -25,11 +26,14 @@ from turnbuckle.journal.port import Closed, Conflict, Fenced, Grade, JournalErro
 from turnbuckle.journal.postgres import rows
 from turnbuckle.journal.postgres.hints import Hint, hint_parts, hint_texts, joined
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink, again
+from turnbuckle.journal.postgres.notifier import Notifier
 from turnbuckle.journal.words import kept
 
 BATCH_ROWS = 2000
 BATCH_BYTES = 4 << 20
 _HINT_PAUSE = 0.25  # seconds before hints are sent again that could not be sent
+
+log = logging.getLogger("turnbuckle.journal")
 
 Act = Callable[[Connection], Awaitable[Any]]
 Settle = Callable[[Exception | None, Any], None]
@@ -37,8 +41,9 @@ Settle = Callable[[Exception | None, Any], None]
 
 class PendingWork:
     """Something to be stored as a whole. `act` is done in the same transaction, and what it gives is the
-    result. `settle` is told, on the loop, what came of it, before anybody who waits. What is `alone` has a
-    transaction to itself, and may raise an error of the journal there."""
+    result. `settle` is told, on the loop, what came of it, before anybody who waits; one that is not
+    `awaited` has nobody else. What is `alone` has a transaction to itself, and may raise an error of the
+    journal there."""
 
     __slots__ = ("act", "alone", "done", "fences", "grade", "hints", "items", "settle", "size", "streams")
 
@@ -52,6 +57,7 @@ class PendingWork:
         items: Sequence[rows.ItemRow] = (),
         act: Act | None = None,
         alone: bool = False,
+        awaited: bool = True,
     ) -> None:
         self.streams = frozenset(streams)
         self.grade = grade
@@ -62,7 +68,9 @@ class PendingWork:
         self.alone = alone
         self.hints: dict[str, Hint] = {}
         self.size = sum(len(item[2]) for item in items)
-        self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.done: asyncio.Future[Any] | None = None
+        if awaited:
+            self.done = asyncio.get_running_loop().create_future()
 
 
 class _Lane:
@@ -84,36 +92,50 @@ class LaneCommitter:
         sure: DatabaseLink,
         channel: str,
         told: Callable[[StorageError | None], None],
+        node: int,
     ) -> None:
         self._line: deque[PendingWork] = deque()
         self._lanes = (_Lane(relaxed, sure=False), _Lane(sure, sure=True))
-        self._channel = channel
+        self._notifier = Notifier(channel)
         self._told = told
+        self._node = node
         self._hints: dict[str, Hint] = {}
         self._closed = False
         self._idle = asyncio.Event()
         for lane in self._lanes:
             lane.task = asyncio.ensure_future(self._work(lane))
 
-    def enqueue(self, work: PendingWork) -> asyncio.Future[Any]:
-        """Gives the result of the work's act, or what speaks against it."""
-        if self._closed:
-            raise Closed("the journal is closed")
+    def enqueue(self, work: PendingWork, *, follows: bool = False) -> asyncio.Future[Any]:
+        """Gives the result of the work's act, or what speaks against it. One that `follows` from a work of
+        the line is taken while the line is finished, too."""
+        assert work.done is not None
         if any(name != kept(name) for name in work.streams):  # it would fail, and everybody's work with it
             raise ValueError("the name of a stream has signs that a database does not take")
+        self.post(work, follows=follows)
+        return work.done
+
+    def post(self, work: PendingWork, *, follows: bool = False) -> None:
+        """The same for a work of streams that are held here, and that nobody waits for: only its `settle` is
+        told."""
+        if self._closed and not follows:
+            raise Closed("the journal is closed")
         self._line.append(work)
         self._kick()
-        return work.done
 
     def _hint(self, hints: dict[str, Hint]) -> None:
         """Tell the other nodes with the next batch what is stored by now."""
         for stream, hint in hints.items():
             self._hints[stream] = joined(self._hints.get(stream), replace(hint, key=0))
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits to be stored."""
+        return not self._line and not any(lane.is_busy for lane in self._lanes)
+
     async def close(self) -> None:
         """Finish what is in the line."""
         self._closed = True
-        while self._line or any(lane.is_busy for lane in self._lanes):
+        while not self.is_idle:
             self._idle.clear()
             await self._idle.wait()
         for lane in self._lanes:
@@ -164,24 +186,42 @@ class LaneCommitter:
 
     async def _store(self, lane: _Lane, batch: list[PendingWork]) -> list[Any]:
         """The result of each work, or the error that it alone has."""
+        if all(work.act is None for work in batch):
+            if not lane.sure:
+                return await self._notifier.perform(lambda channel: self._append_all(lane, batch, channel))
+            return await self._append_all(lane, batch)
+        async with lane.link.use() as connection, connection.transaction():
+            if not batch[0].alone:
+                names = sorted(frozenset().union(*(work.streams for work in batch)))
+                await connection.execute(
+                    rows.LOCK, names
+                )  # in one order everywhere, so nobody waits in a circle
+            return [await self._perform(connection, work) for work in batch]
+
+    async def _append_all(self, lane: _Lane, batch: list[PendingWork], channel: str = "") -> list[Any]:
+        fences, items = _gathered(batch)
         async with lane.link.use() as connection:
-            if all(work.act is None for work in batch):
-                fences, items = _gathered(batch)
-                if lane.sure:
-                    good = await rows.store(connection, fences, items)
-                else:
-                    good = await self._store_with_hints(connection, batch, fences, items)
-                return [await _verdict(connection, work, good) for work in batch]
-            async with connection.transaction():
-                if not batch[0].alone:
-                    names = sorted(frozenset().union(*(work.streams for work in batch)))
-                    await connection.execute(
-                        rows.LOCK, names
-                    )  # in one order everywhere, so nobody waits in a circle
-                return [await self._perform(connection, work) for work in batch]
+            if channel:
+                good = await self._store_with_hints(connection, batch, fences, items, channel)
+            else:
+                good = await rows.store(connection, self._node, fences, items)
+                self._forget_hints(lane, batch)
+            return [await self._verdict(connection, work, good) for work in batch]
+
+    def _forget_hints(self, lane: _Lane, batch: list[PendingWork]) -> None:
+        """Nobody can be notified now, and to keep hints for later would take ever more room."""
+        if not lane.sure:
+            self._hints = {}
+            for work in batch:
+                work.hints = {}
 
     async def _store_with_hints(
-        self, connection: Connection, batch: list[PendingWork], fences: rows.Fences, items: list[rows.ItemRow]
+        self,
+        connection: Connection,
+        batch: list[PendingWork],
+        fences: rows.Fences,
+        items: list[rows.ItemRow],
+        channel: str,
     ) -> set[int]:
         earlier, self._hints = self._hints, {}
         hints = dict(earlier)
@@ -189,7 +229,7 @@ class LaneCommitter:
             for stream, hint in work.hints.items():
                 hints[stream] = joined(hints.get(stream), hint)
         try:
-            good = await rows.store(connection, fences, items, self._channel, hint_parts(hints))
+            good = await rows.store(connection, self._node, fences, items, channel, hint_parts(hints))
         except BaseException:
             later, self._hints = self._hints, earlier
             self._hint(later)
@@ -199,13 +239,27 @@ class LaneCommitter:
         return good
 
     async def _perform(self, connection: Connection, work: PendingWork) -> Any:
-        good = await rows.store(connection, work.fences, work.items) if work.fences else set[int]()
-        verdict = await _verdict(connection, work, good)
+        good = set[int]()
+        if work.fences:
+            good = await rows.store(connection, self._node, work.fences, work.items)
+        verdict = await self._verdict(connection, work, good)
         if verdict is not None:
             if work.alone:
                 raise verdict
             return verdict
         return None if work.act is None else await work.act(connection)
+
+    async def _verdict(
+        self, connection: Connection, work: PendingWork, good: set[int]
+    ) -> Fenced | Conflict | None:
+        """What speaks against a work: a newer claim, one of another node, or another end."""
+        for key, (epoch, after) in work.fences.items():
+            if key not in good:
+                name, newest, node, head = await connection.fetchrow(rows.WHERE_IT_STANDS, key)
+                name = name or next(iter(work.streams), "")
+                is_mine = newest == epoch and node == self._node
+                return Conflict(name, after, head) if is_mine else Fenced(name, epoch, newest)
+        return None
 
     def _next_batch(self, lane: _Lane) -> list[PendingWork]:
         """What this lane can store now, out of the line."""
@@ -236,10 +290,13 @@ class LaneCommitter:
         for at, work in enumerate(failed):
             result = results[at] if error is None else None
             fault = error if error is not None else result if isinstance(result, Fenced | Conflict) else None
-            work.settle(fault, result)
+            try:
+                work.settle(fault, result)
+            except Exception as failure:  # one that cannot hear of it must not make all others wait
+                log.exception("what was stored could not be told to whoever stored it: %r", failure)
             if fault is None:
                 self._hint(work.hints)
-            if work.done.done():
+            if work.done is None or work.done.done():
                 continue
             if fault is None:
                 work.done.set_result(result)
@@ -263,10 +320,15 @@ class LaneCommitter:
 
     async def _send_hints(self, lane: _Lane) -> None:
         taken, self._hints = self._hints, {}
+
+        async def notify(channel: str) -> None:
+            if channel:
+                async with lane.link.use() as connection:
+                    sql = "SELECT pg_notify($1, hint) FROM unnest($2::text[]) AS h(hint)"
+                    await connection.execute(sql, channel, hint_texts(hint_parts(taken)))
+
         try:
-            async with lane.link.use() as connection:
-                sql = "SELECT pg_notify($1, hint) FROM unnest($2::text[]) AS h(hint)"
-                await connection.execute(sql, self._channel, hint_texts(hint_parts(taken)))
+            await self._notifier.perform(notify)
         except StorageError as error:
             self._told(error)
             later, self._hints = self._hints, taken
@@ -282,16 +344,6 @@ def _gathered(batch: list[PendingWork]) -> tuple[rows.Fences, list[rows.ItemRow]
         fences = {**work.fences, **fences}
         items.extend(work.items)
     return fences, items
-
-
-async def _verdict(connection: Connection, work: PendingWork, good: set[int]) -> Fenced | Conflict | None:
-    """What speaks against a work: a newer claim, or another end."""
-    for key, (epoch, after) in work.fences.items():
-        if key not in good:
-            name, newest, head = await connection.fetchrow(rows.WHERE_IT_STANDS, key)
-            name = name or next(iter(work.streams), "")
-            return Conflict(name, after, head) if newest == epoch else Fenced(name, epoch, newest)
-    return None
 
 
 def nothing(*_: object) -> None:

@@ -70,7 +70,7 @@ async def _examined(connection: Connection, address: Address) -> JournalReport |
     version = await version_of(connection, address)
     if not version:
         return None
-    streams, items, size = await connection.fetchrow(_SIZES, address.schema)
+    streams, items, size = await connection.fetchrow(_SIZES, address.written_schema)
     problems = tuple(
         StreamDamage(name, seq, lost, "items are missing before it")
         for _, name, seq, lost in await connection.fetch(_GAPS)

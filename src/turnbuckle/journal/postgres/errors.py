@@ -20,12 +20,15 @@ from turnbuckle.journal.port import (
     StorageFailed,
     StorageFull,
     StorageLocked,
+    StorageSlow,
 )
 
 TRANSIENT = frozenset({"40001", "40P01"})
 """Two changes were in each other's way. Nothing was stored, and the same works when it is tried again."""
 _GOING = frozenset({"57P01", "57P02", "57P03", "57P04", "57P05"})
-_LOCKED = frozenset({"55P03", "57014"})
+_LOCKED = frozenset({"55P03"})
+_ENDED = frozenset({"57014"})
+_TOO_MANY = frozenset({"53300"})
 _READ_ONLY = frozenset({"25006"})
 _DAMAGED = frozenset({"XX001", "XX002"})
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
@@ -43,6 +46,11 @@ def is_refused(error: BaseException) -> bool:
     """Whether the database answered with a refusal, and its connection is still good."""
     code = code_of(error)
     return bool(code) and code not in _GOING | _READ_ONLY and code[:2] not in ("08", "28", "3D")
+
+
+def is_worth_asking_again(error: BaseException) -> bool:
+    """Whether the same question may be answered in a moment: the connection broke, or none could be had."""
+    return isinstance(error, NETWORK) or not is_refused(error) or code_of(error) in _TOO_MANY
 
 
 def translated(error: Exception, shown: str = "") -> JournalError:
@@ -68,7 +76,9 @@ def _translated(error: Exception, place: str) -> StorageError:
         return Damaged("", None, f"the database{place} is damaged: {words}")
     if code in _LOCKED:
         return StorageLocked(f"somebody holds a lock in the database{place}: {words}")
-    if code == "53300":
+    if code in _ENDED:
+        return StorageSlow(f"the database{place} ended what was asked of it before it was done: {words}")
+    if code in _TOO_MANY:
         return StorageAway(f"the database{place} takes no more connections: {words}")
     if code in _GOING:
         return StorageAway(f"the database{place} restarts or stops: {words}")

@@ -5,8 +5,11 @@ look goes back some seconds, also behind a clock that was set back, and what is 
 its version. Now and then all is read.
 """
 
+from typing import Any
+
 from turnbuckle.journal.gossip import Memo
 from turnbuckle.journal.postgres.links import DatabaseLink
+from turnbuckle.journal.postgres.notifier import Notifier
 
 MEMO = "memo"
 """What is called to the others when there is something to hear."""
@@ -22,20 +25,24 @@ again AS (
     UPDATE memo SET version = version + 1, node = $2, at = {_NOW}, data = $3
     WHERE name = $1 AND version = $4 RETURNING version),
 changed AS (SELECT version FROM told UNION ALL SELECT version FROM again)
-SELECT version, CASE WHEN $6 THEN pg_notify($5, $7)::text END FROM changed"""
+SELECT version, CASE WHEN $5 <> '' THEN pg_notify($5, $6)::text END FROM changed"""
 _HEARD = f"""
 SELECT name, version, data, {_NOW} - at, {_NOW} FROM memo
 WHERE at > least($1::float8, {_NOW} - {_BACK})"""
-_TIDY = f"DELETE FROM memo WHERE at < {_NOW} - {_KEPT}"
+_MOST = 10_000
+"""Memos of all nodes together: each book of a node has fewer by far."""
+_TIDY = f"""
+DELETE FROM memo WHERE at < {_NOW} - {_KEPT}
+OR name IN (SELECT name FROM memo ORDER BY at DESC, name OFFSET {_MOST})"""
 
 
 class PostgresGossip:
     """As the node of this number hears it."""
 
-    def __init__(self, link: DatabaseLink, number: int, channel: str) -> None:
+    def __init__(self, link: DatabaseLink, number: int, notifier: Notifier) -> None:
         self._link = link
         self._number = number
-        self._channel = channel
+        self._notifier = notifier
         self._known: dict[str, int] = {}
         self._until = 0.0
         self._looks = 0
@@ -58,15 +65,19 @@ class PostgresGossip:
         return new
 
     async def tell(self, name: str, data: bytes, after: int, *, urgent: bool = False) -> int:
-        given = (name, self._number, data, after, self._channel, urgent, MEMO)
-        async with self._link.use() as connection:
-            row = await connection.fetchrow(_TELL, *given)
+        async def write(channel: str) -> Any:
+            given = (name, self._number, data, after, channel if urgent else "", MEMO)
+            async with self._link.use() as connection:
+                return await connection.fetchrow(_TELL, *given)
+
+        row = await self._notifier.perform(write)
         if row is None:
+            self._known.pop(name, None)  # whoever told another one is heard again
             return 0
         self._known[name] = int(row[0])
         return self._known[name]
 
     async def tidy(self) -> None:
-        """Forget what nobody has told again for a day."""
+        """Forget what nobody has told again for a day, and the oldest of too many."""
         async with self._link.use() as connection:
             await connection.execute(_TIDY)

@@ -9,6 +9,8 @@ of a conflict if that is further than its writer thinks.
 """
 
 import asyncio
+import logging
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -28,6 +30,7 @@ from turnbuckle.journal.port import (
     Item,
     JournalError,
     StorageError,
+    StorageSlow,
     StreamQuery,
     StreamRow,
     Trouble,
@@ -39,6 +42,12 @@ from turnbuckle.journal.postgres.hints import GONE, read_hint
 from turnbuckle.journal.postgres.links import DatabaseLink
 from turnbuckle.journal.postgres.reader import Clocks, PostgresReader
 from turnbuckle.journal.postgres.unsure import UnsureItems
+from turnbuckle.vocab.recent import Recent
+
+log = logging.getLogger("turnbuckle.journal")
+SLOW = 2.0
+"""Seconds after which a database that does not answer is told as trouble."""
+_MOST_LOST = 1000
 
 
 class HoldingReader(PostgresReader):
@@ -50,12 +59,17 @@ class HoldingReader(PostgresReader):
         self._live: dict[str, Live] = {}
         self._doubted: set[str] = set()
         self._claiming: set[str] = set()
+        self._least_epochs: Recent[str, int] = Recent(_MOST_LOST)
+        """Of streams that were lost. If the database lost the claim, it must not give its number again, since
+        readers have seen items with it."""
         self._finding = asyncio.Lock()
         self._hot = HotTails()
-        self._unsure = UnsureItems()
+        self._unsure = UnsureItems(clocks.monotonic)
         self._relaxed = DatabaseLink(address, relaxed=True, node=node, grace=self._grace)
         self._sure = DatabaseLink(address, node=node, grace=self._grace)
-        self._committer = LaneCommitter(self._relaxed, self._sure, self._channel, self._note_work)
+        self._prompt = [self._relaxed, self._sure, self._reading]
+        """The connections on which nothing takes long."""
+        self._committer = LaneCommitter(self._relaxed, self._sure, self._channel, self._note_work, node)
         self.listener.own = lambda: self._relaxed.pid
         self.listener.back = self._look_after_unsure
         self._mending: asyncio.Task[None] | None = None
@@ -83,7 +97,14 @@ class HoldingReader(PostgresReader):
         return live
 
     def trouble(self) -> Trouble | None:
-        return self._book.trouble
+        return self._book.trouble or self._slowness()
+
+    def _slowness(self) -> Trouble | None:
+        """An exchange with the database that takes longer than any of ours: a line that hangs, a lock."""
+        since = min((link.since for link in self._prompt if link.since is not None), default=None)
+        if since is None or time.time() - since < SLOW:
+            return None
+        return Trouble(StorageSlow.fault, f"the database at {self.address.shown} does not answer", since)
 
     def _note_work(self, error: StorageError | None) -> None:
         if error is None:
@@ -176,6 +197,9 @@ class HoldingReader(PostgresReader):
         work = PendingWork([live.name], Grade.SYNCED, nothing, fences=fences, items=lost)
         await self._committer.enqueue(work)
         self._unsure.sure(live.name)
+        log.warning(
+            "the database had lost the end of %s, %d items; they are stored again", live.name, len(lost)
+        )
 
     async def _is_mended(self, live: Live, after: int) -> bool:
         """Whether a stream ends where its writer thinks, after all."""
@@ -200,7 +224,7 @@ class HoldingReader(PostgresReader):
         live.head = live.tail = claim.head
         live.unsure = True
         self._doubted.discard(claim.stream)
-        self._unsure.sure(claim.stream)
+        self._unsure.forget(claim.stream)
         self._hot.forget(claim.stream)
 
     def _accept(self, live: Live, new: list[rows.ItemRow]) -> None:
@@ -221,7 +245,7 @@ class HoldingReader(PostgresReader):
             elif isinstance(error, StorageError):
                 self._doubted.add(live.name)
         elif grade is Grade.SYNCED:
-            self._unsure.sure(live.name)
+            self._unsure.sure(live.name, new)
         else:
             self._unsure.add(live.name, new)
         if error is None and new:
@@ -235,7 +259,8 @@ class HoldingReader(PostgresReader):
         self._forget_if_idle(live)
 
     def _lose(self, live: Live) -> None:
-        """Somebody else holds it now."""
+        """Somebody else holds it now, or the database has lost the claim."""
+        self._least_epochs[live.name] = live.epoch + 1
         live.let_go()
         self._forget_if_idle(live)
         self._waiters.wake(live.name)
@@ -243,7 +268,7 @@ class HoldingReader(PostgresReader):
     def _forget(self, stream: str) -> None:
         """The stream is gone."""
         self._live.pop(stream, None)
-        self._unsure.sure(stream)
+        self._unsure.forget(stream)
         self._doubted.discard(stream)
         self._hot.forget(stream)
         self._waiters.gone(stream)
@@ -251,6 +276,6 @@ class HoldingReader(PostgresReader):
     def _forget_if_idle(self, live: Live) -> None:
         if not live.holder and not live.on_its_way and self._live.get(live.name) is live:
             del self._live[live.name]
-            self._unsure.sure(live.name)
+            self._unsure.forget(live.name)
             self._doubted.discard(live.name)
             self._hot.forget(live.name)

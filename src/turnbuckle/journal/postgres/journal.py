@@ -41,6 +41,7 @@ from turnbuckle.journal.postgres.links import Connection, DatabaseLink, check_se
 from turnbuckle.journal.postgres.nodes import PostgresNodes
 from turnbuckle.journal.postgres.reader import Clocks
 from turnbuckle.journal.postgres.schema import bring_up_to_date
+from turnbuckle.journal.trouble import PROBE, PROBED
 
 
 class PostgresJournal(HoldingReader):
@@ -49,7 +50,10 @@ class PostgresJournal(HoldingReader):
     def __init__(self, address: Address, clocks: Clocks) -> None:
         super().__init__(address, clocks, secrets.randbits(62) | 1 << 61)
         self._calling = DatabaseLink(address, relaxed=True, node=self._node, grace=self._grace)
+        self._prompt.append(self._calling)
         self.nodes = PostgresNodes(self._calling, self._node, self._channel, self._grace, clocks.wall)
+        self.nodes.told = self._note_look
+        self.nodes.with_each_look(self._look_whether_trouble_is_over)
 
     # Writing
 
@@ -118,10 +122,10 @@ class PostgresJournal(HoldingReader):
             landed(new[0][1], told)
 
         fences = {live.key: (epoch, after)}
-        work = PendingWork([stream], Grade.FLUSHED, settle, fences=fences, items=new)
+        work = PendingWork([stream], Grade.FLUSHED, settle, fences=fences, items=new, awaited=False)
         work.hints = {stream: hint_of(after, new)}
         self._accept(live, new)
-        self._committer.enqueue(work).add_done_callback(heard_of)
+        self._committer.post(work)
         return True
 
     async def claim(self, stream: str, owner: str, seconds: float, *, begins: bool = False) -> Claim | Held:
@@ -137,6 +141,7 @@ class PostgresJournal(HoldingReader):
                 node=self._node,
                 is_left=stream not in self._live and stream not in self._claiming,
                 moment=(wall, now, self._grace.seconds),
+                least=self._least_epochs.get(stream, 0),
             )
             if not isinstance(found, Held):
                 self._claiming.add(stream)
@@ -147,7 +152,7 @@ class PostgresJournal(HoldingReader):
             if error is None and isinstance(found, tuple):
                 key, claim = found
                 self._begin(key, claim, begun + seconds)
-                if work.done.cancelled():  # nobody is left to hold it
+                if work.done is not None and work.done.cancelled():  # nobody is left to hold it
                     self._let_go(self._live[stream]).add_done_callback(heard_of)
 
         work = PendingWork([stream], Grade.FLUSHED, settle, act=act)
@@ -162,7 +167,8 @@ class PostgresJournal(HoldingReader):
         begun, now = self._clocks.monotonic(), self._clocks.leases()
 
         async def act(connection: Connection) -> bool:
-            found = await connection.fetch(rows.RENEW, now, [live.key], [claim.epoch], [seconds])
+            given = now, [live.key], [claim.epoch], [seconds], self._node
+            found = await connection.fetch(rows.RENEW, *given)
             return bool(found)
 
         def settle(error: Exception | None, renewed: bool | None) -> None:
@@ -188,12 +194,13 @@ class PostgresJournal(HoldingReader):
         live.on_its_way += 1
 
         async def act(connection: Connection) -> None:
-            await connection.execute(rows.RELEASE, live.key, epoch)
+            await connection.execute(rows.RELEASE, live.key, epoch, self._node)
 
         def settle(error: Exception | None, _: object) -> None:
             self._settle(live, [], error)
 
-        return self._committer.enqueue(PendingWork([live.name], Grade.FLUSHED, settle, act=act))
+        work = PendingWork([live.name], Grade.FLUSHED, settle, act=act)
+        return self._committer.enqueue(work, follows=True)
 
     def still_mine(self, claim: Claim) -> bool:
         live = self._live_of(claim)
@@ -240,6 +247,20 @@ class PostgresJournal(HoldingReader):
     ) -> bool:
         self._check_open()
         check_distinct(appends, notes, drops)
+        for _ in appends:  # each may have lost its end
+            try:
+                return await self._change_all(appends, notes, drops)
+            except Conflict as conflict:
+                live = self._live.get(conflict.stream)
+                if live is None or conflict.head >= conflict.after:
+                    raise
+                if not await self._is_mended(live, conflict.after):
+                    raise
+        return await self._change_all(appends, notes, drops)
+
+    async def _change_all(
+        self, appends: Sequence[Append], notes: Sequence[tuple[str, IndexUpdate]], drops: Sequence[str]
+    ) -> bool:
         wall, now = self._clocks.wall(), self._clocks.leases()
         lives = [await self._writable(one.stream, one.epoch) for one in appends]
         parts = [
@@ -291,6 +312,18 @@ class PostgresJournal(HoldingReader):
             while is_left:
                 async with self._reading.use() as connection:
                     is_left = await rows.sweep_some(connection, key)
+
+    def _note_look(self, error: StorageError | None) -> None:
+        """A node that only waits for others to write knows of trouble by its looks alone."""
+        if error is None:
+            self._book.read()
+        else:
+            self._book.unread(error)
+
+    async def _look_whether_trouble_is_over(self) -> None:
+        """A node that has nothing to store would tell its readers for ever of what is long over."""
+        if self._book.is_failing and self._committer.is_idle:
+            await self.note(PROBE, PROBED)
 
     async def open(self) -> bool:
         """Connect, bring the tables up to date, and be seen by the others. Raises JournalError."""

@@ -8,6 +8,7 @@ from turnbuckle.journal.keys import KEYS_CHANGED, Key
 from turnbuckle.journal.postgres.gossip import MEMO
 from turnbuckle.journal.postgres.links import DatabaseLink, channel_of, check_server
 from turnbuckle.journal.postgres.listener import CALLS
+from turnbuckle.journal.postgres.notifier import Notifier
 from turnbuckle.journal.postgres.schema import bring_up_to_date, version_of
 
 _SINCE = 3  # the format of the tables that has keys
@@ -27,9 +28,9 @@ ON CONFLICT (name) DO UPDATE SET version = memo.version + 1, node = 0, at = excl
 class PostgresKeys:
     """The keys. Made by a node over the connection that it has, or by `open_postgres_keys`."""
 
-    def __init__(self, link: DatabaseLink, channel: str) -> None:
+    def __init__(self, link: DatabaseLink, notifier: Notifier) -> None:
         self._link = link
-        self._channel = channel + CALLS
+        self._notifier = notifier
 
     async def listed(self) -> Sequence[Key]:
         async with self._link.use() as connection:
@@ -48,12 +49,16 @@ class PostgresKeys:
 
     async def _change(self, sql: str, *given: object) -> Any:
         """Stored for good before anybody is told."""
-        async with self._link.use() as connection:
-            async with connection.transaction():
-                row = await connection.fetchrow(sql, *given)
-                await connection.execute(_CHANGED, KEYS_CHANGED)
-            await connection.execute("SELECT pg_notify($1, $2)", self._channel, MEMO)
+        async with self._link.use() as connection, connection.transaction():
+            row = await connection.fetchrow(sql, *given)
+            await connection.execute(_CHANGED, KEYS_CHANGED)
+        await self._notifier.perform(self._call)
         return row
+
+    async def _call(self, channel: str) -> None:
+        if channel:
+            async with self._link.use() as connection:
+                await connection.execute("SELECT pg_notify($1, $2)", channel, MEMO)
 
 
 async def open_postgres_keys(place: str, *, makes: bool) -> PostgresKeys | None:
@@ -73,4 +78,4 @@ async def open_postgres_keys(place: str, *, makes: bool) -> PostgresKeys | None:
     if not has_keys:
         await link.close()
         return None
-    return PostgresKeys(link, channel_of(address))
+    return PostgresKeys(link, Notifier(channel_of(address) + CALLS))

@@ -7,6 +7,8 @@ the address leads by then. A database that fails over is found again in this way
 
 import asyncio
 import os
+import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
@@ -17,7 +19,14 @@ import asyncpg
 
 from turnbuckle.journal.address import Address
 from turnbuckle.journal.port import Closed, JournalError, StorageFailed
-from turnbuckle.journal.postgres.errors import ERRORS, NETWORK, TRANSIENT, code_of, is_refused, translated
+from turnbuckle.journal.postgres.errors import (
+    ERRORS,
+    TRANSIENT,
+    code_of,
+    is_refused,
+    is_worth_asking_again,
+    translated,
+)
 from turnbuckle.journal.postgres.grace import GracePeriod
 
 CONNECT_SECONDS = 10.0
@@ -28,8 +37,23 @@ its rows, and with them everybody who wants them, for as long as it stands."""
 LOCK_MILLISECONDS = 5000  # longer locks are told as trouble, and waited out by trying again
 READ_PATIENCE = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 2.0, 2.0)
 """Pauses after which a read is tried again whose connection broke: a restart takes seconds."""
-_KEEPALIVE = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}
-"""So that the server notices within half a minute that a machine is gone, and lets go of what it held."""
+_PROBE_AFTER, _PROBE_EVERY, _PROBES = 10, 5, 3
+_UNHEARD_MILLISECONDS = (_PROBE_AFTER + _PROBE_EVERY * _PROBES) * 1000
+_KEEPALIVE = {
+    "tcp_keepalives_idle": str(_PROBE_AFTER),
+    "tcp_keepalives_interval": str(_PROBE_EVERY),
+    "tcp_keepalives_count": str(_PROBES),
+    "tcp_user_timeout": str(_UNHEARD_MILLISECONDS),
+}
+"""So that the server notices within half a minute that a machine is gone, or that a process does not read,
+and lets go of what it held."""
+_OUR_KEEPALIVE = {
+    "TCP_KEEPIDLE": _PROBE_AFTER,
+    "TCP_KEEPINTVL": _PROBE_EVERY,
+    "TCP_KEEPCNT": _PROBES,
+    "TCP_USER_TIMEOUT": _UNHEARD_MILLISECONDS,
+}
+"""The same for our side. An idle connection that a router has forgotten is found out before it is used."""
 _TRIES = 8
 _NAME = "turnbuckle, process "
 _ALONE = "turnbuckle writes "
@@ -55,6 +79,20 @@ def channel_of(address: Address) -> str:
     return f"turnbuckle_{schema if len(schema) <= 46 else sha256(schema.encode()).hexdigest()[:40]}"
 
 
+class KeptAlive(asyncpg.Connection):  # type: ignore[misc]
+    """The kernel finds out that the other side is gone, where it can. The driver has no setting for it."""
+
+    def __init__(self, protocol: Any, transport: asyncio.Transport, *more: Any) -> None:
+        super().__init__(protocol, transport, *more)
+        made = transport.get_extra_info("socket")
+        if made is None or made.family not in (socket.AF_INET, socket.AF_INET6):
+            return
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _OUR_KEEPALIVE.items():
+            if hasattr(socket, name):  # not every system has each of them
+                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 class DatabaseLink:
     """One connection. `relaxed` commits do not wait for the disk. As long as it lasts the process with the
     number `node` lives."""
@@ -75,6 +113,12 @@ class DatabaseLink:
         self._connection: Connection = None
         self._turn = asyncio.Lock()
         self._closed = False
+        self._since: float | None = None
+
+    @property
+    def since(self) -> float | None:
+        """The time at which the exchange began that is under way; None if there is none."""
+        return self._since
 
     @property
     def pid(self) -> int:
@@ -87,6 +131,7 @@ class DatabaseLink:
         async with self._turn:
             if self._closed:
                 raise Closed("the journal is closed")
+            self._since = time.time()
             try:
                 if self._connection is None or self._connection.is_closed():
                     await self._connect()
@@ -100,6 +145,8 @@ class DatabaseLink:
                 if not isinstance(error, JournalError | ValueError):  # cancelled in the middle of an exchange
                     self.drop()
                 raise
+            finally:
+                self._since = None
 
     async def _connect(self) -> None:
         broke = self._broke or self._connection is not None
@@ -138,7 +185,7 @@ async def connect(
     shared, since the database may not know yet that an earlier connection is gone."""
     settings = {
         "application_name": f"{_NAME}{os.getpid()}",
-        "search_path": address.schema,
+        "search_path": address.written_schema,
         "lock_timeout": str(LOCK_MILLISECONDS),
         "idle_in_transaction_session_timeout": str(IDLE_MILLISECONDS),
         "synchronous_commit": "off" if relaxed else "on",
@@ -153,6 +200,7 @@ async def connect(
             command_timeout=CONNECT_SECONDS if lasting else COMMAND_SECONDS,
             server_settings={name: value for name, value in settings.items() if name not in given},
             target_session_attrs=None if "target_session_attrs" in given else "read-write",
+            connection_class=KeptAlive,
         )
     except asyncpg.PostgresError as error:
         if "unsupported startup parameter" in str(error):
@@ -208,7 +256,7 @@ async def patiently(
             async with link.use() as connection:
                 return await ask(connection)
         except StorageFailed as error:
-            if not isinstance(error.__cause__, NETWORK) and is_refused(error.__cause__ or error):
+            if not is_worth_asking_again(error.__cause__ or error):
                 raise
         await sleep(pause)
     async with link.use() as connection:

@@ -12,11 +12,12 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from turnbuckle.journal.address import read_address
-from turnbuckle.journal.nodes import PINNED, NodeRow, NodeState, NodeTimeout, Perform, Unheld
+from turnbuckle.journal.nodes import PINNED, NodeReply, NodeRow, NodeState, NodeTimeout, Perform, Unheld
 from turnbuckle.journal.port import Closed, JournalError, StorageError, StreamRow
 from turnbuckle.journal.postgres import rows
 from turnbuckle.journal.postgres.gossip import MEMO, PostgresGossip
@@ -24,7 +25,9 @@ from turnbuckle.journal.postgres.grace import GracePeriod
 from turnbuckle.journal.postgres.keys import PostgresKeys
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink
 from turnbuckle.journal.postgres.listener import CALLS
+from turnbuckle.journal.postgres.notifier import Notifier
 from turnbuckle.journal.postgres.quotas import PostgresQuotas
+from turnbuckle.journal.postgres.rules import PostgresRules
 from turnbuckle.journal.postgres.schema import version_of
 
 LOOK = 0.25
@@ -58,13 +61,14 @@ _PUT = f"""
 WITH holder AS MATERIALIZED ({_HOLDERS}),
 put AS (
     INSERT INTO question(stream, asker, asked, data) SELECT name, $2, {_NOW}, $4 FROM holder RETURNING id)
-SELECT put.id, pg_notify($5, holder.node::text)::text FROM put, holder"""
+SELECT put.id, CASE WHEN $5 <> '' THEN pg_notify($5, holder.node::text)::text END FROM put, holder"""
 _PUT_ALL = f"""
 WITH put AS (
     INSERT INTO question(stream, node, asker, asked, data)
     SELECT '', n.number, $1, {_NOW}, $3 FROM node n
     WHERE n.number <> $1 AND n.number IN {_living("$2")} RETURNING id, node)
-SELECT put.id, pg_notify($4, put.node::text)::text FROM put"""
+SELECT put.id, n.name, CASE WHEN $4 <> '' THEN pg_notify($4, put.node::text)::text END
+FROM put JOIN node n ON n.number = put.node ORDER BY n.name"""
 _TAKE = f"""
 UPDATE question SET taken = $1 WHERE id = ANY(ARRAY(
     SELECT q.id FROM question q LEFT JOIN stream s ON s.name = q.stream
@@ -75,8 +79,11 @@ UPDATE question SET taken = $1 WHERE id = ANY(ARRAY(
 RETURNING id, asker, data"""
 _ANSWER = (
     "WITH told AS (UPDATE question SET answer = $2 WHERE id = $1 RETURNING asker) "
-    "SELECT pg_notify($3, asker::text) FROM told"
+    "SELECT CASE WHEN $3 <> '' THEN pg_notify($3, asker::text)::text END FROM told"
 )
+_JOURNAL_BYTES = """
+SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relkind = 'r'"""
 _ANSWERS = "DELETE FROM question WHERE asker = $1 AND answer IS NOT NULL RETURNING id, answer"
 _WITHDRAW = f"""
 DELETE FROM question q WHERE q.id = $1 AND q.answer IS NULL
@@ -128,12 +135,13 @@ class PostgresNodes:
     ) -> None:
         self._link = link
         self._number = number
-        self._channel = channel + CALLS
+        self._notifier = Notifier(channel + CALLS)
         self._grace = grace
         self._due = asyncio.Event()
         self.quotas = PostgresQuotas(link, number, grace, wall, self._look_at_once)
-        self.gossip = PostgresGossip(link, number, self._channel)
-        self.keys = PostgresKeys(link, channel)
+        self.gossip = PostgresGossip(link, number, self._notifier)
+        self.keys = PostgresKeys(link, self._notifier)
+        self.rules = PostgresRules(link)
         self._with_each_look: list[Callable[[], Awaitable[None]]] = [self.quotas.flush]
         self._asked: dict[int, asyncio.Future[bytes]] = {}
         self._early: dict[int, bytes] = {}
@@ -145,10 +153,15 @@ class PostgresNodes:
         self._perform: Perform | None = None
         self._look_for_work: Callable[[], None] = lambda: None
         self._lag = 0.0
+        self.told: Callable[[StorageError | None], None] = lambda error: None
+        """Hears of every look whether it came through."""
 
     def called(self, payload: str) -> None:
-        """Another node calls somebody: this one, or all for work."""
-        if payload in (_WORK, MEMO, str(self._number)):
+        """Another node calls somebody: this one, or all for work. That does not wait for what this one is
+        about to ask."""
+        if payload == _WORK:
+            self._look_for_work()
+        elif payload in (MEMO, str(self._number)):
             self._due.set()
 
     def _look_at_once(self) -> None:
@@ -182,27 +195,37 @@ class PostgresNodes:
             await self.quotas.flush()
             async with self._link.use() as connection:
                 await connection.execute("DELETE FROM node WHERE number = $1", self._number)
-                await connection.execute("SELECT pg_notify($1, $2)", self._channel, _WORK)
+            await self._call_for_work()
 
     # Asking
 
     async def ask(self, stream: str, data: bytes) -> bytes | None:
-        async with self._link.use() as connection:
-            put = await connection.fetchrow(
-                _PUT, stream, self._number, self._grace.seconds, data, self._channel
-            )
+        async def put_question(channel: str) -> Any:
+            async with self._link.use() as connection:
+                return await connection.fetchrow(
+                    _PUT, stream, self._number, self._grace.seconds, data, channel
+                )
+
+        put = await self._notifier.perform(put_question)
         if put is None:
             return None
         return await self._answer_to(int(put[0]), PATIENCE)
 
-    async def ask_all(self, data: bytes) -> list[bytes | None]:
-        async with self._link.use() as connection:
-            put = await connection.fetch(_PUT_ALL, self._number, self._grace.seconds, data, self._channel)
+    async def ask_all(self, data: bytes, *, patient: bool = False) -> list[NodeReply]:
+        async def put_questions(channel: str) -> Any:
+            async with self._link.use() as connection:
+                return await connection.fetch(_PUT_ALL, self._number, self._grace.seconds, data, channel)
+
+        put = await self._notifier.perform(put_questions)
         given = await asyncio.gather(
-            *(self._answer_to(int(number), _GLANCE) for number, _ in put), return_exceptions=True
+            *(self._answer_to(int(number), PATIENCE if patient else _GLANCE) for number, _, _ in put),
+            return_exceptions=True,
         )
-        there = [one for one in given if one is not None]  # the others died meanwhile
-        return [one if isinstance(one, bytes) else None for one in there]
+        return [
+            NodeReply(name, one if isinstance(one, bytes) else None)
+            for (_, name, _), one in zip(put, given, strict=True)
+            if one is not None  # the others died meanwhile
+        ]
 
     async def _answer_to(self, number: int, patience: float) -> bytes | None:
         answer: asyncio.Future[bytes]
@@ -249,9 +272,24 @@ class PostgresNodes:
         async with self._link.use() as connection:
             return int(await connection.fetchval(_COUNT_UNHELD, self._grace.seconds))
 
+    async def journal_bytes(self) -> int:
+        async with self._link.use() as connection:
+            return int(await connection.fetchval(_JOURNAL_BYTES))
+
     def call(self) -> None:
-        self._calls = True
-        self._due.set()
+        if not self._calls:
+            self._calls = True
+            task = asyncio.create_task(self._call_now(), name="call for work")
+            self._doing.add(task)
+            task.add_done_callback(self._doing.discard)
+
+    async def _call_now(self) -> None:
+        try:
+            await self._call_for_work()
+        except (Closed, StorageError) as error:  # the others look by themselves soon
+            log.debug("the other nodes cannot be called now: %s", error)
+        finally:
+            self._calls = False
 
     async def listed(self) -> Sequence[NodeRow]:
         async with self._link.use() as connection:
@@ -278,17 +316,16 @@ class PostgresNodes:
                 if now - tidied >= _TIDY_EVERY:
                     tidied = now
                     await self.tidy()
+                self.told(None)
             except Closed:
                 return
             except StorageError as error:
                 log.debug("the other nodes cannot be asked now: %s", error)  # the journal tells it louder
+                self.told(error)
                 await asyncio.sleep(LOOK)
 
     async def _look(self) -> None:
         async with self._link.use() as connection:
-            if self._calls:
-                self._calls = False
-                await connection.execute("SELECT pg_notify($1, $2)", self._channel, _WORK)
             if self._asked:
                 await self._collect(connection)
             taken = await connection.fetch(_TAKE, self._number, self._grace.seconds) if self._perform else []
@@ -296,6 +333,15 @@ class PostgresNodes:
             task = asyncio.create_task(self._do(int(number), bytes(data)), name=f"question of {asker}")
             self._doing.add(task)
             task.add_done_callback(self._doing.discard)
+
+    async def _call_for_work(self) -> None:
+        async def notify(channel: str) -> None:
+            if channel:
+                async with self._link.use() as connection:
+                    self._calls = False  # whoever calls from here on calls again
+                    await connection.execute("SELECT pg_notify($1, $2)", channel, _WORK)
+
+        await self._notifier.perform(notify)
 
     async def _share(self) -> None:
         for call in self._with_each_look:
@@ -320,11 +366,15 @@ class PostgresNodes:
         if self._perform is None:
             return
         answer = await self._perform(data)
+
+        async def give_answer(channel: str) -> None:
+            async with self._link.use() as connection:
+                await connection.execute(_ANSWER, number, answer, channel)
+
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             try:
-                async with self._link.use() as connection:
-                    await connection.execute(_ANSWER, number, answer, self._channel)
+                await self._notifier.perform(give_answer)
                 return
             except Closed:
                 return

@@ -123,6 +123,7 @@ class RawPostgresTarget(RawPostgres):
 
     async def finish(self) -> None:
         old, new = self._place.schema, self.address.schema
+        named = self._place.written_schema
         async with self._link.use() as connection:
             self._check(connection)
             async with connection.transaction():
@@ -131,7 +132,7 @@ class RawPostgresTarget(RawPostgres):
                 await connection.execute("ANALYZE stream, item, word")
                 if await version_of(connection, self._place):  # an empty one, which was looked at
                     await connection.execute(f'DROP SCHEMA "{old}" CASCADE')
-                elif await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", old):
+                elif await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", named):
                     await connection.execute(f'DROP SCHEMA "{old}"')
                 await connection.execute(f'ALTER SCHEMA "{new}" RENAME TO "{old}"')
 

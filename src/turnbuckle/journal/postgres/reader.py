@@ -142,7 +142,7 @@ class PostgresReader:
                 await version_of(connection, self.address)
         except StorageError as error:
             self._check_open()
-            self._book.failed(error)
+            self._book.unread(error)
             raise
 
     async def _ask(
@@ -150,11 +150,13 @@ class PostgresReader:
     ) -> T:
         self._check_open()
         try:
-            return await patiently(link or self._reading, question, self._clocks.sleep)
+            found = await patiently(link or self._reading, question, self._clocks.sleep)
         except StorageError as error:
             self._check_open()
-            self._book.failed(error)
+            self._book.unread(error)
             raise
+        self._book.read()
+        return found
 
     async def open(self) -> bool:
         """Whether there is anything to read. Raises JournalError."""

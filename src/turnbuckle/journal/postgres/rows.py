@@ -53,7 +53,7 @@ def grace(at: str) -> str:
 STORE = """
 WITH asked AS (SELECT * FROM unnest($1::bigint[], $2::int[], $3::bigint[]) AS a(id, epoch, after)),
 good AS MATERIALIZED (
-    SELECT s.id FROM stream s JOIN asked a ON a.id = s.id AND a.epoch = s.epoch
+    SELECT s.id FROM stream s JOIN asked a ON a.id = s.id AND a.epoch = s.epoch AND s.node = $11
     WHERE a.after = (SELECT coalesce(max(i.seq), 0) FROM item i WHERE i.stream = a.id)
     ORDER BY s.id FOR NO KEY UPDATE OF s),
 stored AS (
@@ -67,15 +67,16 @@ WHERE h.id = 0 OR h.id IN (SELECT id FROM good) GROUP BY h.page"""
 """Items of streams whose epoch is still the newest and that end where the writer thinks, and hints for those
 who wait, if the items are stored. The lock on a stream's row keeps everybody from taking the stream between
 the check and the commit. A database that crashed may have lost what was not sure, so where a stream ends is
-never taken on trust."""
+never taken on trust. And a standby that had not received a claim gives its epoch once more, so the node must
+be the writer's own, too."""
 
 LOCK = "SELECT id FROM stream WHERE name = ANY($1::text[]) ORDER BY id FOR NO KEY UPDATE"
 
 _CLAIM = f"""
 INSERT INTO stream AS s(name, created, updated, epoch, holder, node, until)
-VALUES($1, {_now("$2")}, {_now("$2")}, 0, $3, $4, {_now("$5")} + $6::float8)
-ON CONFLICT (name) DO UPDATE SET epoch = s.epoch + 1, holder = excluded.holder, node = excluded.node,
-    until = excluded.until, updated = excluded.updated
+VALUES($1, {_now("$2")}, {_now("$2")}, $9, $3, $4, {_now("$5")} + $6::float8)
+ON CONFLICT (name) DO UPDATE SET epoch = greatest(s.epoch + 1, excluded.epoch),
+    holder = excluded.holder, node = excluded.node, until = excluded.until, updated = excluded.updated
 WHERE s.holder = '' OR s.until <= {_now("$5")} OR (s.node = $4 AND $7) OR NOT alive(s.node, {grace("$8")})
 RETURNING id, epoch"""
 _HELD = f"SELECT holder, until - {_now('$2')} AS seconds FROM stream WHERE name = $1"
@@ -85,8 +86,8 @@ FROM stream WHERE name = ANY($1::text[]) ORDER BY id FOR UPDATE"""
 RENEW = f"""
 UPDATE stream s SET until = {_now("$1")} + r.seconds
 FROM unnest($2::bigint[], $3::int[], $4::float8[]) AS r(id, epoch, seconds)
-WHERE s.id = r.id AND s.epoch = r.epoch AND s.holder <> '' RETURNING s.id"""
-RELEASE = "UPDATE stream SET holder = '', until = 0 WHERE id = $1 AND epoch = $2"
+WHERE s.id = r.id AND s.epoch = r.epoch AND s.node = $5 AND s.holder <> '' RETURNING s.id"""
+RELEASE = "UPDATE stream SET holder = '', until = 0 WHERE id = $1 AND epoch = $2 AND node = $3"
 _SWEEP = (
     "DELETE FROM item WHERE ctid = ANY(ARRAY(SELECT ctid FROM item WHERE stream = $1 LIMIT 2000))",
     "DELETE FROM word WHERE ctid = ANY(ARRAY(SELECT ctid FROM word WHERE stream = $1 LIMIT 500))",
@@ -94,7 +95,7 @@ _SWEEP = (
 
 
 WHERE_IT_STANDS = """
-SELECT coalesce(max(name), ''), coalesce(max(epoch), -1),
+SELECT coalesce(max(name), ''), coalesce(max(epoch), -1), coalesce(max(node), 0),
     (SELECT coalesce(max(seq), 0) FROM item WHERE stream = $1)
 FROM stream WHERE id = $1"""
 
@@ -105,12 +106,13 @@ def stream_row(row: Sequence[Any]) -> StreamRow:
 
 async def store(
     connection: Connection,
+    node: int,
     fences: Fences,
     items: Sequence[ItemRow],
     channel: str = "",
     hints: Sequence[HintPart] = (),
 ) -> set[int]:
-    """The streams whose items were stored: those of which epoch and end are as they must be."""
+    """The streams whose items were stored: those of which epoch, node and end are as they must be."""
     columns = [list(column) for column in zip(*items, strict=True)] if items else [[], [], []]
     found = await connection.fetch(
         STORE,
@@ -122,6 +124,7 @@ async def store(
         [hint.text for hint in hints],
         [hint.key for hint in hints],
         [hint.page for hint in hints],
+        node,
     )
     return {key for key, _ in found if key}
 
@@ -135,11 +138,14 @@ async def take_claim(
     node: int,
     is_left: bool,
     moment: tuple[float | None, float | None, float],
+    least: int = 0,
 ) -> tuple[int, Claim] | Held:
-    """Take a stream that nobody holds, and its key. `is_left`: nobody in this process knows of a claim. The
-    moment is that of the world, that of claims, and for how long a database that was started knows nobody."""
+    """Take a stream that nobody holds, and its key. `is_left`: nobody in this process knows of a claim.
+    `least` is the smallest epoch that may be given. The moment is that of the world, that of claims, and for
+    how long a database that was started knows nobody."""
     wall, now, patience = moment
-    taken = await connection.fetchrow(_CLAIM, name, wall, owner, node, now, seconds, is_left, patience)
+    given = name, wall, owner, node, now, seconds, is_left, patience, least
+    taken = await connection.fetchrow(_CLAIM, *given)
     if taken is None:
         holder, left = await connection.fetchrow(_HELD, name, now)
         return Held(name, holder, left)

@@ -17,7 +17,7 @@ from turnbuckle.journal.address import Address
 from turnbuckle.journal.port import FormatUnknown
 from turnbuckle.journal.postgres.links import LOCK_MILLISECONDS
 
-FORMAT = 4
+FORMAT = 7
 _PATIENCE = 600.0  # for somebody else who brings a large database up to date
 _TEXT = "text COLLATE \"C\" NOT NULL DEFAULT ''"
 
@@ -160,7 +160,50 @@ BY_LABELS = SchemaStep(
     ("ALTER TABLE node ADD COLUMN IF NOT EXISTS labels text NOT NULL DEFAULT ''",), oldest=1
 )
 """What nodes have. One that knows nothing of labels has none, and takes what it finds."""
-STEPS: Mapping[int, SchemaStep] = {0: FIRST, 1: BY_NODES, 2: BY_ALL_NODES, 3: BY_LABELS}
+USED_WITH_QUEUE = """
+CREATE OR REPLACE FUNCTION quota_used(whose text, but text, today int, grace float8)
+RETURNS TABLE(runs int, spent float8) LANGUAGE sql VOLATILE AS $$
+    SELECT (SELECT count(*)::int FROM slot s LEFT JOIN stream t ON t.name = s.run
+        WHERE s.owner = whose AND s.run <> but AND coalesce(t.status, '') IN ('', 'running')
+        AND s.node IN (SELECT l.node FROM living(grace) l))
+    + (SELECT count(DISTINCT s.queued)::int FROM slot s LEFT JOIN stream t ON t.name = s.run
+        WHERE s.owner = whose AND s.run <> but AND s.node = 0 AND s.queued <> ''
+        AND (t.status = 'running' OR (t.name IS NULL AND EXISTS(
+            SELECT FROM stream p WHERE p.name = s.queued AND p.status = 'active'
+            AND (p.holder = '' OR p.until <= extract(epoch FROM clock_timestamp())
+                OR p.node NOT IN (SELECT l.node FROM living(grace) l)))))),
+    coalesce((SELECT sum(s.cost) FROM slot s WHERE s.owner = whose AND s.run <> but AND s.day = today), 0)
+    + coalesce((SELECT q.cost FROM quota q WHERE q.owner = whose AND q.day = today), 0) $$"""
+"""A run that waits for a node with room counts until one has it: by its own row, or, while it is only a
+message, by its session, which counts once however many messages wait there."""
+BY_QUEUE = SchemaStep(
+    ("ALTER TABLE slot ADD COLUMN IF NOT EXISTS queued text NOT NULL DEFAULT ''", USED_WITH_QUEUE), oldest=1
+)
+"""Whose runs wait for a node with room. A program that knows nothing of it lets its owners queue more."""
+BY_VACUUM = SchemaStep(
+    tuple(
+        f"ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0.05)"
+        for table in ("stream", "item", "word")
+    ),
+    oldest=1,
+)
+"""Room that was deleted is used again once it is a twentieth of a table, not a fifth. It takes no lock that
+anybody waits for."""
+CONSENT_RULES = """
+CREATE TABLE consent_rule(
+    id text COLLATE "C" PRIMARY KEY, owner text COLLATE "C" NOT NULL, at float8 NOT NULL,
+    data bytea NOT NULL)"""
+BY_RULES = SchemaStep((CONSENT_RULES, "CREATE INDEX consent_owner ON consent_rule(owner, at, id)"), oldest=1)
+"""What people have allowed for good. A program that knows nothing of it has rules in its own folder."""
+STEPS: Mapping[int, SchemaStep] = {
+    0: FIRST,
+    1: BY_NODES,
+    2: BY_ALL_NODES,
+    3: BY_LABELS,
+    4: BY_QUEUE,
+    5: BY_VACUUM,
+    6: BY_RULES,
+}
 """From each version to the next."""
 
 
@@ -182,7 +225,7 @@ async def bring_up_to_date(
             async with connection.transaction():
                 if version == 0:
                     if not await connection.fetchval(
-                        "SELECT to_regnamespace($1) IS NOT NULL", address.schema
+                        "SELECT to_regnamespace($1) IS NOT NULL", address.written_schema
                     ):
                         await connection.execute(f'CREATE SCHEMA "{address.schema}"')
                     await connection.execute("CREATE TABLE format(version int NOT NULL, oldest int NOT NULL)")
@@ -200,8 +243,8 @@ async def version_of(connection: Any, address: Address, newest: int = FORMAT) ->
     """The version of the tables; 0 if there are none. Refuses what this program cannot know."""
     here, ours = await connection.fetchrow(
         "SELECT to_regclass($1) IS NOT NULL, to_regclass($2) IS NOT NULL",
-        f"{address.schema}.stream",
-        f"{address.schema}.format",
+        f"{address.written_schema}.stream",
+        f"{address.written_schema}.format",
     )
     if not ours:
         if here:
