@@ -11,17 +11,22 @@ from msgspec.structs import replace
 from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.testing.world.campaign import faults_of, try_faults
 from turnbuckle.testing.world.compaction_rules import is_for_summary, left_out_of, windowed
+from turnbuckle.testing.world.faults import Kill
 from turnbuckle.testing.world.invariants import check_run, check_wanted
 from turnbuckle.testing.world.model import Fails
 from turnbuckle.testing.world.run_world import RunWorld, Task
-from turnbuckle.turn.facts import Compacted, Decided, ModelAsked
+from turnbuckle.turn.facts import Compacted, Decided, ModelAsked, SummaryDropped
 from turnbuckle.turn.policy import TurnLimits
 from turnbuckle.vocab.events import Usage
 from turnbuckle.vocab.failure import failure
-from turnbuckle.vocab.messages import CallPart, text_of
+from turnbuckle.vocab.messages import CallPart, Message, TextPart, text_of
+from turnbuckle.vocab.request import RunOptions
 
 FILES = {f"f{number}.txt": f"{number} " + "some words of it " * 60 for number in range(1, 4)}
 DONE = "All files are there."
+KINDS = ("compacted", "summary_dropped")
+TOO_LONG = "Task: answer. " + " ".join(f"word{number}" for number in range(300))
+TOO_LONG = "Task: answer. " + " ".join(f"word{number}" for number in range(300))
 TASK = "Write the three files, and read each. Never write one twice."
 
 
@@ -87,6 +92,58 @@ def test_no_cut_kill_theft_or_stop_at_any_point_of_a_compaction_breaks_an_invari
     record_property("worlds tried", report.worlds)
     assert report.problems == ()
     assert report.worlds > 60
+
+
+def asked_for(summary, rounds=8):
+    """Somebody wants a conversation to be smaller, and its model writes this summary."""
+    talk = tuple(
+        message
+        for number in range(rounds)
+        for message in (
+            Message("user", (TextPart(f"Question {number}: " + "why " * 20),)),
+            Message("assistant", (TextPart(f"Answer {number}: " + "because " * 30),)),
+        )
+    )
+    return Task(
+        "a wish for less",
+        (windowed(writes_and_reads, 100_000, summary=summary),),
+        answer="",
+        steady=False,
+        history=talk,
+        options=RunOptions(compact="the questions"),
+        window=100_000,
+    )
+
+
+@pytest.mark.requirement("I2", "I4", "I6")
+@pytest.mark.parametrize(
+    "summary, made_of_it",
+    [("Task: answer. Forbidden: none.", ["compacted"]), (TOO_LONG, ["summary_dropped"])],
+    ids=["it helps", "it is too long"],
+)
+@pytest.mark.parametrize("protocol", ["openai_chat", "anthropic"])
+def test_no_fault_in_a_compaction_that_somebody_asked_for_breaks_an_invariant(protocol, summary, made_of_it):
+    task = asked_for(summary)
+    story = play(task, protocol=protocol)
+    assert [tag for fact in story.facts if (tag := fact.__struct_config__.tag) in KINDS] == made_of_it
+    assert story.outcome.kind == "completed"
+
+    report = asyncio.run(try_faults(task, protocol, list(faults_of(story, ("tidy", "reset")))))
+
+    assert report.problems == ()
+    assert report.worlds > 30
+
+
+@pytest.mark.requirement("I2", "I6")
+def test_a_summary_that_is_too_long_is_made_once_however_often_its_process_dies():
+    task = asked_for(TOO_LONG)
+    whole = play(task)
+    at = next(at for at, fact in enumerate(whole.facts) if isinstance(fact, SummaryDropped))
+
+    for fault in (Kill(at, "after"), Kill(at, "after", power=True), Kill(at + 1, "before")):
+        story = play(task, fault=fault)
+        assert (check_run(story), len(story.asked)) == ((), 1), fault
+        assert story.outcome.why.startswith("there is nothing to make smaller: with a summary it would take")
 
 
 @pytest.mark.requirement("I2", "I4")

@@ -11,6 +11,8 @@ from turnbuckle.narrate.told import (
     CallGrown,
     DraftMoved,
     Paragraph,
+    PartOver,
+    Reasoning,
     RunOver,
     Text,
     Told,
@@ -19,7 +21,7 @@ from turnbuckle.narrate.told import (
     Waiting,
 )
 from turnbuckle.turn.facts import Streamed, ToolFinished, ToolStarted
-from turnbuckle.vocab.events import CallArgs, CallClosed, CallStarted, Ended, TextDelta
+from turnbuckle.vocab.events import CallArgs, CallClosed, CallStarted, Ended, ReasoningDelta, TextDelta
 from turnbuckle.vocab.tooling import ToolOutcome
 
 FINE = ToolOutcome("finished", "fine")
@@ -40,6 +42,21 @@ def text(values):
     return "".join(value.text for value in values if isinstance(value, Text))
 
 
+def thoughts(values):
+    """Thoughts and where they end, each in one piece."""
+    found: list[tuple[int | None, int | None, str]] = []
+    for value in values:
+        if isinstance(value, PartOver):
+            found.append((None, value.block, ""))
+        elif isinstance(value, Reasoning):
+            *before, last = found or [(None, None, "")]
+            if last[:2] == (value.attempt, value.block):
+                found = [*before, (*last[:2], last[2] + value.text)]
+            else:
+                found.append((value.attempt, value.block, value.text))
+    return found
+
+
 def in_pieces(facts):
     """The same run, each event in a burst of its own."""
     for fact in facts:
@@ -57,6 +74,7 @@ def test_however_the_words_come_and_whichever_way_they_are_read_they_are_the_sam
     others = [value for value in whole if not isinstance(value, Text | Waiting)]
     for values in (told(facts, short=True), told(in_pieces(facts)), told(in_pieces(facts), short=True)):
         assert text(values) == text(whole)
+        assert thoughts(values) == thoughts(whole)
     assert [v for v in told(facts, short=True) if not isinstance(v, Text | Waiting)] == others
 
 
@@ -77,6 +95,19 @@ def test_every_call_that_began_has_one_end_and_an_id_of_its_own_and_the_end_of_t
 def test_what_is_told_survives_a_trip_through_json(name):
     for value in told(facts_of(run_named(name)), arguments=True):
         assert msgspec.json.decode(msgspec.json.encode(value), type=Told) == value
+
+
+def test_a_thought_that_goes_on_behind_words_is_another_one_also_if_both_came_together():
+    events = [ReasoningDelta(0, "a"), ReasoningDelta(0, "b"), TextDelta(1, "Hi"), ReasoningDelta(0, "c")]
+    wanted = [(1, 0, "ab"), (None, 0, ""), (1, 0, "c")]
+    for bursts in ([*zip(events, strict=True)], [events[:2], events[2:]], [events[:3], events[3:]], [events]):
+        assert thoughts(told((START, ask(), *(burst(*some) for some in bursts)))) == wanted
+    facts = (START, ask(), burst(events[0]), burst(ReasoningDelta(0, ""), at=70.0), burst(events[1], at=80.0))
+    assert thoughts(told(facts)) == [(1, 0, "ab")]
+    narration = Narration()
+    for fact in facts:
+        narration.take(fact)
+    assert narration.waiting.on(90.0).since == 80.0
 
 
 def test_a_paragraph_is_told_once_and_only_behind_words():

@@ -41,6 +41,17 @@ CASES = {
         (ModelCalled(1, "main", "m", "first", max_money=2.0),),
         "main · $0.00 of $2.00",
     ),
+    "all calls broke before anybody counted": (
+        (ASKED, ReplyOver(1), RunOver("r", Outcome("failed"), spent=Spent(1))),
+        "main · context 500 (5 %) · cost unknown",
+    ),
+    "and there is a limit": (
+        (
+            ModelCalled(1, "main", "m", "first", max_money=2.0),
+            RunOver("r", Outcome("failed"), spent=Spent(1)),
+        ),
+        "main · cost unknown (limit $2.00)",
+    ),
     "the end knows best": (
         (ASKED, ReplyOver(1, cost=0.5), RunOver("r", Outcome("completed"), spent=Spent(2, cost=0.75))),
         "main · context 500 (5 %) · $0.7500",

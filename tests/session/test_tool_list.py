@@ -30,17 +30,17 @@ def told(approval=None, **more):
 @pytest.mark.parametrize(
     "approval, more, tool, words",
     [
-        ({}, {}, "shell", "runs unasked; network: asked about"),
-        ({}, {"ask_first": True}, "shell", "asks first; network: asked about"),
+        ({}, {}, "shell", "runs without asking; with network: asks first"),
+        ({}, {"ask_first": True}, "shell", "asks first"),
         ({}, {"ask_first": True}, "write_file", "asks first"),
-        ({}, {"ask_first": True, "versioned": True}, "write_file", "runs unasked"),
-        ({}, {"ask_first": True}, "read_file", "runs unasked"),
-        ({"shell": "deny"}, {}, "shell", "is not allowed; network: denied"),
+        ({}, {"ask_first": True, "versioned": True}, "write_file", "runs without asking"),
+        ({}, {"ask_first": True}, "read_file", "runs without asking"),
+        ({"shell": "deny"}, {}, "shell", "is not allowed"),
         (
             {"shell": "ask", "shell:git status": "allow"},
             {},
             "shell",
-            "asks first; git status: allowed; network: asked about",
+            "asks first; git status: allowed",
         ),
         ({"*": "ask"}, {}, "read_file", "asks first"),
         ({}, {}, "ask_user", "is a question to you"),

@@ -66,7 +66,7 @@ def test_of_an_attempt_that_gained_only_its_silent_end_is_wasted() -> None:
     ]
     (waste,) = _ledger(*facts, _asked(32))
     assert (waste.cause, waste.seconds, waste.characters, waste.output_tokens) == (
-        "stalled (gap)",
+        "stalled between words",
         12.0,
         10,
         3,
@@ -95,7 +95,10 @@ def test_causes_are_kept_apart_and_counted() -> None:
     facts: list[Fact] = []
     for told in (RESET, STALL, RESET):
         facts += [_asked(0), _said(1, Cut(told)), _decided(1, Retry(0), told)]
-    assert [(waste.cause, waste.times) for waste in _ledger(*facts)] == [("reset", 2), ("stalled (gap)", 1)]
+    assert [(waste.cause, waste.times) for waste in _ledger(*facts)] == [
+        ("reset", 2),
+        ("stalled between words", 1),
+    ]
 
 
 def test_a_pause_and_a_stop_are_no_waste() -> None:

@@ -23,6 +23,7 @@ DOWN = Failure("overloaded", "the server restarts", True, status=503)
 GATEWAY = Failure("server", "bad gateway", True, status=502)
 REFUSED = failure("connect", "connection refused")
 SILENT = failure("stalled", "no event", clock="first_event")
+UNKNOWN = Failure("invalid", "no", False, status=400)
 UNPAIRED = failure("pairing", "unpaired")
 BLANK = Broken(
     verdict="cut_by_transport",
@@ -299,6 +300,34 @@ TABLE = {
     "pairing, retold, a route": (
         broken(failure=UNPAIRED, can_retell=True, tally=Tally(retold=2), others=(OTHER,)),
         Fallback(OTHER),
+    ),
+    # A host that refuses a request in words that nobody knows may not take back its own parts
+    "its own parts": (broken(failure=UNKNOWN, own_parts=True), Reask("words_only")),
+    "its own parts, 422": (broken(failure=replace(UNKNOWN, status=422), own_parts=True), Reask("words_only")),
+    "its own parts, in a stream": (
+        broken(failure=replace(UNKNOWN, status=None), own_parts=True),
+        Reask("words_only"),
+    ),
+    "its own parts, a route": (
+        broken(failure=UNKNOWN, own_parts=True, others=(OTHER,)),
+        Reask("words_only"),
+    ),
+    "no parts": (broken(failure=UNKNOWN), GiveUp("failed", "no")),
+    "its own parts, tried": (
+        broken(failure=UNKNOWN, own_parts=True, tally=Tally(reworded=True)),
+        GiveUp("failed", "no"),
+    ),
+    "its own parts, behind text": (
+        broken(failure=UNKNOWN, own_parts=True, said_text=True),
+        GiveUp("partial", "no"),
+    ),
+    "its own parts, another status": (
+        broken(failure=replace(UNKNOWN, status=405), own_parts=True),
+        GiveUp("failed", "no"),
+    ),
+    "its own parts, a known reason": (
+        broken(failure=replace(UNKNOWN, kind="auth"), own_parts=True),
+        GiveUp("failed", "no"),
     ),
     # More text in a full window helps nobody
     "window": (

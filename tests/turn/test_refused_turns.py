@@ -3,14 +3,26 @@
 import json
 
 import pytest
-from support.turns.turn_facts import MAIN, OTHER, START, TWO, USER, after, ask, burst, called, recorded, said
+from support.turns.turn_facts import (
+    MAIN,
+    OTHER,
+    START,
+    TWO,
+    USER,
+    after,
+    ask,
+    burst,
+    called,
+    recorded,
+    said,
+)
 
 from turnbuckle.reply.repair import repair
 from turnbuckle.turn.commands import CallModel
 from turnbuckle.turn.facts import RunStarted, ToolFinished
 from turnbuckle.vocab.events import Cut
 from turnbuckle.vocab.ids import RunId, SessionId
-from turnbuckle.vocab.messages import Message, ProviderState, ReasoningPart, TextPart
+from turnbuckle.vocab.messages import Message, OpaquePart, ProviderState, ReasoningPart, TextPart
 from turnbuckle.vocab.tooling import ToolOutcome
 from turnbuckle.wire.failures import from_response
 from turnbuckle.wire.registry import rules_of
@@ -81,3 +93,23 @@ def test_what_was_retold_stays_so_for_whoever_asks_next():
     fold.take(said("Done.", 2))
     recorded(fold)
     assert fold.turn.messages[1] == Message("assistant", (TextPart("Fine."),))
+
+
+@pytest.mark.requirement("I8")
+@pytest.mark.parametrize("is_same_route", [True, False])
+def test_only_the_route_itself_shows_that_it_refused_its_own_parts(is_same_route: bool):
+    odd = OpaquePart(ProviderState("openai_chat", "m", {"type": "odd"}))
+    earlier = Message("assistant", (TextPart("Fine."), odd))
+    start = RunStarted(1.0, RunId("r"), SessionId("s"), (USER, earlier, USER))
+    fold = after(start, ask(), refused(400, "Bad thing at position 3."), policy=TWO)
+    assert next_ask(fold).route == MAIN.name
+    fold.take(ask(2))
+    if is_same_route:
+        fold.take(said("Done.", 2))
+    else:
+        fold.take(refused(401, "no such key", 2))
+        assert next_ask(fold).route == OTHER.name
+        fold.take(ask(3, route=OTHER))
+        fold.take(said("Done.", 3))
+    assert fold.turn.words_only == ((MAIN.name, MAIN.model),)
+    assert fold.turn.on_trial is not is_same_route, "what is on trial at its end is not told to the next run"

@@ -77,3 +77,8 @@ def test_one_line_says_tokens_and_money():
         "12,345 tokens in (10,000 cached), 678 out, $0.2500"
     )
     assert spent_text(Spent(1, 5, 7, unpriced_calls=1)) == "5 tokens in, 7 out, cost unknown"
+
+
+def test_calls_that_all_broke_before_anybody_counted_have_not_used_nothing():
+    assert spent_text(Spent(2)) == "tokens and cost unknown"
+    assert spent_text(Spent()) == "0 tokens in, 0 out, no cost"

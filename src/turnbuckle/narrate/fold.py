@@ -104,8 +104,11 @@ JOINED = "More of a call that was cut was joined."
 NOT_JOINED = "The rest of a call did not fit what is kept, and was not joined."
 _PARAGRAPH = Paragraph()
 _NOWHERE = (0, -1)
+_NOTHING = (CallArgs, 0, -1)
+_GROWING = CallArgs | ReasoningDelta
 _NO_FINISH = FinishNoted("other", "")
 _NO_RUN = RunId("")
+_ToolFact = ToolStarted | ToolSaid | ToolFinished | ApprovalAsked | ApprovalAnswered
 
 
 class Narration:
@@ -135,7 +138,7 @@ class Narration:
         self._flows = False  # there were words since the last paragraph was over
         self._where = (0, 0)  # attempt and block of the last words
         self._going_on = _NOWHERE  # the same, if nothing else has come since
-        self._growing = _NOWHERE  # the same of arguments, and of which card they are
+        self._growing: tuple[type, int, int] = _NOTHING  # the same of arguments or a thought; of which card
         self._card = 0
         self._refusal = False
         self._compacts = False  # somebody wants the history to be smaller, and this is the answer
@@ -188,9 +191,9 @@ class Narration:
         self._going_on = _NOWHERE
         if type(fact) is Streamed and len(fact.events) == 1:
             event = fact.events[0]
-            if type(event) is CallArgs and self._growing == (fact.attempt, event.block):
-                return self._grow(fact.at, event.text)
-        self._growing = _NOWHERE
+            if isinstance(event, _GROWING) and self._growing == (type(event), fact.attempt, event.block):
+                return self._grow(fact, event)
+        self._growing = _NOTHING
         if isinstance(fact, Streamed):
             self._closing.price = fact.price
             for event in fact.events:
@@ -213,6 +216,7 @@ class Narration:
     # What the model says
 
     def _event(self, attempt: int, event: Event, out: list[Told]) -> None:
+        self._growing = _NOTHING
         kind = type(event)
         if kind is TextDelta or kind is RefusalDelta:
             self._words(attempt, event, out)  # type: ignore[arg-type]
@@ -223,6 +227,7 @@ class Narration:
                 if text:
                     self._thought(attempt, block, out)
                     self._say(Reasoning, text, block, out)
+                    self._growing = (ReasoningDelta, attempt, block)
             case CallStarted() | CallNamed() | CallArgs() | CallRewritten():
                 self._call(attempt, event, out)
             case StateNoted(block, data):
@@ -281,14 +286,18 @@ class Narration:
     ) -> None:
         self._flush(out)
         self._card = self._cards.take(event, attempt, out)
-        self._growing = (attempt, event.block) if isinstance(event, CallArgs) else _NOWHERE
+        self._growing = (CallArgs, attempt, event.block) if isinstance(event, CallArgs) else _NOTHING
         if not self._arguments and isinstance(event, CallArgs | CallRewritten):
             out.pop()
 
-    def _grow(self, at: float, text: str) -> list[Told]:
-        """The short way for more of the same arguments."""
-        self.waiting.heard_arguments(at, len(text))
-        return [CallGrown(self._card, text)] if self._arguments else []
+    def _grow(self, fact: Streamed, event: CallArgs | ReasoningDelta) -> list[Told]:
+        """The short way for more of the same arguments, or of the same thought."""
+        text, waiting = event.text, self.waiting
+        if isinstance(event, CallArgs):
+            waiting.heard_arguments(fact.at, len(text))
+            return [CallGrown(self._card, text)] if self._arguments else []
+        waiting.since = waiting.waits_since = fact.at
+        return [Reasoning(text, fact.attempt, event.block)] if text else []
 
     def _words(self, attempt: int, event: TextDelta | RefusalDelta, out: list[Told]) -> None:
         text, refusal = event.text, type(event) is RefusalDelta
@@ -406,10 +415,8 @@ class Narration:
         if fact.why in ("after_tools", "steered"):  # any other reply goes on with what was said before it
             self._part(out)
         protocol = PROTOCOLS[fact.protocol]
-        self._texts_are_messages, self._texts_are_blocks = (
-            protocol.texts_are_messages,
-            protocol.texts_are_blocks,
-        )
+        self._texts_are_messages = protocol.texts_are_messages
+        self._texts_are_blocks = protocol.texts_are_blocks
         self._open.clear()
         self._opaque.clear()
         self._stages.clear()
@@ -431,11 +438,7 @@ class Narration:
         tool = "" if fact.tool == FINISH_CALL and self._cards.finishes else fact.tool
         out.append(Broke(*broke, tool, fact.gained, fact.lost))
 
-    def _tool(
-        self,
-        fact: ToolStarted | ToolSaid | ToolFinished | ApprovalAsked | ApprovalAnswered,
-        out: list[Told],
-    ) -> None:
+    def _tool(self, fact: _ToolFact, out: list[Told]) -> None:
         match fact:
             case ToolSaid(_, call_id, text):
                 begun = self._tools.get(call_id)

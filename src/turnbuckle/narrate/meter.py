@@ -2,7 +2,7 @@
 
 from turnbuckle.narrate.told import ModelCalled, ReplyOver, RunOver, Told, UsageCounted
 from turnbuckle.vocab.events import Usage
-from turnbuckle.vocab.prices import money_text
+from turnbuckle.vocab.prices import is_uncounted, money_text, of_limit
 
 
 class Meter:
@@ -19,6 +19,7 @@ class Meter:
         self.max_tokens: int | None = None
         self._usage: Usage | None = None
         self._summary = 0
+        self._uncounted = False  # all calls of the run broke before anybody counted
 
     def take(self, told: Told) -> None:
         match told:
@@ -41,6 +42,7 @@ class Meter:
                     self.unpriced += 1
             case RunOver(spent=spent) if spent is not None:
                 self.cost, self.unpriced, self.tokens = spent.cost, spent.unpriced_calls, spent.tokens
+                self._uncounted = is_uncounted(spent)
             case _:
                 pass
 
@@ -50,8 +52,11 @@ class Meter:
             return ""
         share = f" ({self.used * 100 // self.window} %)" if self.window else ""
         context = f"context {self.used:,}{share}" if self.used else ""
-        cost = money_text(self.cost, self.unpriced) if self.cost is not None or self.unpriced else ""
+        unknown = self.unpriced + self._uncounted
+        cost = money_text(self.cost, unknown) if self.cost is not None or unknown else ""
         if self.max_money is not None:
-            cost = f"{cost or money_text(0.0)} of {money_text(self.max_money)}"
+            cost = (cost or money_text(0.0)) + of_limit(
+                self.max_money, known=self.cost is not None or not unknown
+            )
         tokens = "" if self.max_tokens is None else f"{self.tokens:,} of {self.max_tokens:,} tokens"
         return " · ".join(part for part in (self.route, context, tokens, cost) if part)

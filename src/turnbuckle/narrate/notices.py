@@ -12,12 +12,14 @@ from turnbuckle.turn.facts import (
     RunLeft,
     RunStarted,
     StopAsked,
+    SummaryDropped,
 )
 
 STOPPING = "stopping"
 INTERRUPTING = "interrupted; the conversation is kept"
 RESTARTED = "resumed after a restart"
 CRASHED = "resumed after its process died"
+DROPPED = "a summary was too long to make the conversation smaller, and is not used"
 
 
 class Notices:
@@ -37,6 +39,8 @@ class Notices:
                 return Notice(text, "given_up" if isinstance(decision, GiveUp) else "break")
             case Compacted() if not self.compacts:
                 return Notice(compacted_line(fact), "compaction", fact.compaction.summary)
+            case SummaryDropped() if not self.compacts:
+                return Notice(DROPPED, "compaction")
             case RunLeft(_, why):
                 self._left = True
                 return Notice(f"Suspended: {why}. It can be resumed.", "left", why)

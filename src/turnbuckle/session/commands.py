@@ -33,7 +33,7 @@ HELP: dict[Command, str] = {
     "interrupt": "end what runs, and keep the conversation",
     "stop": "force: end what runs, refuse what waits; the next message starts fresh",
     "new": "begin a new conversation in this session",
-    "reset": "the same, where something went wrong",
+    "reset": "the same; the model is told that something went wrong",
     "retry": "retry the last message as if it had not been answered; a name after it picks the route",
     "undo": "undo the last message and its answer",
     "compact": "summarise the conversation, to free the model's window; words after it say what to keep",

@@ -46,8 +46,8 @@ class SessionMade(Struct, frozen=True, tag="session_made", omit_defaults=True):
 class MessageAccepted(Struct, frozen=True, tag="message_accepted", omit_defaults=True):
     """Somebody said something, and is told so only when this is stored. `run` is the id of the run that it
     will begin, known in advance, so that it can be followed before it has begun. `into` is the run under way
-    that it is to enter instead, if it can. `first` stands in front of the conversation where that begins
-    anew, and with `anew` in front of every run."""
+    that it is to enter instead, if it can. `first` stands in front of the conversation where that starts
+    fresh, and with `anew` in front of every run."""
 
     at: float
     id: str

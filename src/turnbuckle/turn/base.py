@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from turnbuckle.turn.compaction import Compaction, Measure
+from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message
 
 Messages = tuple[Message, ...]
@@ -14,6 +15,7 @@ class Base(Struct, frozen=True):
     messages: Messages = ()
     compaction: Compaction | None = None
     measure: Measure | None = None
+    words_only: tuple[tuple[RouteName, str], ...] = ()
 
 
 NO_BASE = Base()

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from turnbuckle.reply.message import message_of, salvage
 from turnbuckle.reply.retell import can_retell, retold
+from turnbuckle.reply.thoughts import is_own_part
 from turnbuckle.reply.verdict import Verdict, verdict
 from turnbuckle.turn import budget, compact, compacting, drafting, ladder, notices, progress, prompts
 from turnbuckle.turn import client_calls as handing
@@ -31,6 +32,7 @@ from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.recover import PLAIN_FROM, Broken, decide, patience_told
 from turnbuckle.turn.state import Ask, Turn, ask_on
 from turnbuckle.vocab.events import Cut
+from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.reply import Reply
 from turnbuckle.vocab.text_end import ends_like_an_end
@@ -109,12 +111,12 @@ def judged(turn: Turn, policy: Policy) -> Record:
         began=bool(reply.id or reply.model or reply.blocks),
         can_shrink=compact.may_shrink(turn, policy),
         several=several,
+        own_parts=_has_own_parts(turn, failed),
     )
     choice: Decision = decide(broken, policy)
     if turn.stopping and not isinstance(choice, GiveUp):
         choice = GiveUp("cancelled", "stopped")
-    told_user = notices.notice(choice, broken, kept.length if kept is not None else 0)
-    told_user = told_user or patience_told(choice, broken, policy)
+    length = kept.length if kept is not None else 0
     decided = Decided(
         turn.now,
         turn.attempt,
@@ -122,7 +124,7 @@ def judged(turn: Turn, policy: Policy) -> Record:
         verdict.evidence,
         choice,
         broken.failure,
-        notice=told_user,
+        notice=notices.notice(choice, broken, length) or patience_told(choice, broken, policy),
         tool=tool,
         gained=gained,
         lost=drafting.lost(reply, kept),
@@ -143,6 +145,8 @@ def decided_on(turn: Turn, decided: Decided, policy: Policy) -> Turn:
         seconds_lost=tally.seconds_lost + max(decided.at - turn.asked_at, 0.0),
     )
     turn = compact.refused(replace(turn, tally=tally), decided.failure, reply)
+    if is_tried(turn) and decided.failure is not None and decided.failure.kind == "invalid":
+        turn = replace(turn, words_only=turn.words_only[:-1], on_trial=False)  # it was something else
     if decided.verdict == ladder.UNJOINED:
         turn = replace(turn, tried=(*turn.tried, ask.way))
     match choice:
@@ -202,9 +206,33 @@ def _reask(turn: Turn, choice: Reask, policy: Policy, reply: Reply) -> Turn:
             # For good: whoever asks next, also in a later run of the session, goes on from this telling.
             turn = replace(turn, messages=retold(turn.messages, turn.before_notes))
             tally = replace(tally, retold=turn.before_notes)
+        case "words_only":
+            told = (*turn.words_only, (ask.route, turn.model))
+            turn, tally = replace(turn, words_only=told, on_trial=True), replace(tally, reworded=True)
         case "nothing" | "smaller" | "unsummarised":
             pass
     return _again(replace(turn, tally=tally), ask, reply)
+
+
+def is_tried(turn: Turn) -> bool:
+    """Whether the route that was asked is the one that is told the words alone and has not answered yet.
+    Another one, or a summary, shows nothing about that."""
+    asked = turn.ask is not None and turn.ask.folding is None and (turn.ask.route, turn.model)
+    return turn.on_trial and asked == turn.words_only[-1]
+
+
+def _has_own_parts(turn: Turn, failed: Failure | None) -> bool:
+    """Whether a refused request held parts that only their provider knows. In a relay they are the
+    client's."""
+    if failed is None or failed.kind != "invalid" or not turn.options.own_tools or turn.ask is None:
+        return False
+    rules, model = rules_of(turn.protocol), turn.model
+    return (turn.ask.route, model) not in turn.words_only and any(
+        is_own_part(part, rules, model)
+        for message in turn.messages
+        if message.role == "assistant"
+        for part in message.parts
+    )
 
 
 def _go_on(

@@ -3,9 +3,10 @@
 The steps, each taken only if it is enough: results of old calls become lines; reasoning goes; the oldest
 part is summarised; the newest results become lines too; then it ends, with words. A step is enough if it
 brings the history down to the goal, which is far below the limit, so that the next one is not due at
-once. A border between what is summarised and what stays never splits a call from its result, nor a reply
-from the rest of it. Whatever is changed, the history in front of the model is another one from there on:
-reasoning that its provider bound to the old one goes with it.
+once. What frees less than the least is never done, also where somebody asked for it; then they are told that
+there is nothing to make smaller. A border between what is summarised and what stays never splits a call
+from its result, nor a reply from the rest of it. Whatever is changed, the history in front of the model is
+another one from there on: reasoning that its provider bound to the old one goes with it.
 """
 
 from msgspec import Struct
@@ -16,10 +17,18 @@ from turnbuckle.turn import summary
 from turnbuckle.turn.base import Messages, opening_of
 from turnbuckle.turn.budget import characters
 from turnbuckle.turn.compaction import Compaction, Folding, Measure, ResultLine, Step
-from turnbuckle.turn.facts import Compacted, GiveUp
+from turnbuckle.turn.facts import Compacted, GiveUp, SummaryDropped
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
-from turnbuckle.turn.window import WindowRoom, corrected, estimate, expected, tokens_of_part, unsure
+from turnbuckle.turn.window import (
+    WindowRoom,
+    corrected,
+    estimate,
+    expected,
+    tokens_of_part,
+    tokens_of_text,
+    unsure,
+)
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, text_of
 from turnbuckle.vocab.reply import Reply
@@ -29,10 +38,11 @@ _WORTH_A_LINE = 120
 _HEAD, _END = 1_200, 400
 """Characters of the newest results that stay where even they must become smaller."""
 _LEAST = 0.05
-"""A step that frees less than this part of the limit is none."""
+"""A step that frees less than this part of the limit is none. If somebody asked for it: of what is used."""
 _SUMMARY = 4_000
 """Tokens of a summary at most, and an eighth of the window."""
-_SUMMARY_LEAST = 128
+SUMMARY_LEAST = 128
+"""Tokens below which there are no notes worth their name."""
 _LONGEST = 1.25
 """So many times as long as it was asked to be a summary may come: some providers know no limit."""
 _TRANSCRIPT = 24_000
@@ -44,7 +54,9 @@ _KEPT_ROUND = 2
 
 
 class NothingToShrink(Struct, frozen=True):
-    """There is nothing that could be made smaller."""
+    """There is nothing that could be made smaller, and why, if there is more to say."""
+
+    why: str = ""
 
 
 def border_of(turn: Turn) -> int:
@@ -102,10 +114,10 @@ def next_step(
     if rules is None:
         return None
     if keep is not None:
-        return _all(turn, policy, room, used, keep, summarising) or NothingToShrink()
+        return _wanted(turn, policy, room, used, keep, summarising, bound=bound)
     if room is None or used <= room.limit:
         return None
-    if turn.tally.compactions >= rules.most:
+    if turn.tally.compactions + turn.tally.dropped >= rules.most:
         return _full(turn, room, used, f"it was made smaller {rules.most} times in this turn")
     lines = _lines(turn, policy, room.results)
     step = _trimmed(turn, policy, "results", lines, used, bare=bound)
@@ -114,36 +126,61 @@ def next_step(
     bare = _trimmed(turn, policy, "reasoning", lines, used, bare=True)
     if bare.after <= room.goal and bare.after < step.after:
         return bare
-    upto = _border(turn, room.tail)
-    if upto > border_of(turn) and _after_summary(turn, upto, room, used) <= room.limit:
-        return _folding(turn, upto, room, used, "", summarising)
+    least = least_freed(room.limit)
+    upto, cap = _border(turn, room.tail), _cap(room)
+    folding = _folding(turn, upto, room, used, "", summarising, cap, least)
+    is_new = upto > max(border_of(turn), turn.unsummarised)
+    freed = _freed_by_note(turn, policy, upto, cap) - int(_LONGEST * cap) if is_new else 0
+    if freed >= least and used - freed <= room.limit:
+        return folding
     newest = _trimmed(turn, policy, "newest", _lines(turn, policy, 0), used, bare=True)
-    if used - newest.after >= room.limit * _LEAST:
+    if used - newest.after >= least:
         return newest
-    if upto > border_of(turn) and used - _after_summary(turn, upto, room, used) >= room.limit * _LEAST:
-        return _folding(turn, upto, room, used, "", summarising)
-    return _full(turn, room, used, "nothing more can be left out of it")
+    return folding if freed >= least else _full(turn, room, used, "nothing more can be left out of it")
 
 
-def _all(
-    turn: Turn, policy: Policy, room: WindowRoom | None, used: int, keep: str, summarising: int | None
-) -> Folding | None:
-    """Somebody wants it: all but the last exchange is summarised."""
-    if turn.tally.compactions:
-        return None
+def least_freed(size: int) -> int:
+    """So many tokens a step must free, of a history or a limit of this size."""
+    return max(int(size * _LEAST), 1)
+
+
+def _wanted(
+    turn: Turn,
+    policy: Policy,
+    room: WindowRoom | None,
+    used: int,
+    keep: str,
+    summarising: int | None,
+    *,
+    bound: bool,
+) -> Compacted | Folding | NothingToShrink:
+    """Somebody asked for it: all but the last exchange is summarised, in less than it takes itself. Where it
+    is too short for that, or its summary was too long, old results and reasoning go if that helps."""
+    least = least_freed(used)
     last = max((i for i, message in enumerate(turn.messages) if _is_users(message)), default=0)
     size = estimate(turn.messages[last:])
     tail = min(size, room.tail) if room is not None else size if size < _SUMMARY else 0
     upto = _border(turn, tail) if tail else len(turn.messages)
-    if upto - border_of(turn) < _KEPT_ROUND:
-        return None
-    return _folding(turn, upto, room, used, keep, summarising)
+    if upto - border_of(turn) >= _KEPT_ROUND and not turn.tally.dropped:
+        fits = _freed_by_note(turn, policy, upto, _cap(room)) - least
+        if fits >= SUMMARY_LEAST:
+            folding = _folding(turn, upto, room, used, keep, summarising, min(_cap(room), fits), least)
+            return replace(folding, words=_cap(room))
+    lines = _lines(turn, policy, 1)
+    for step in (
+        _trimmed(turn, policy, "results", lines, used, bare=bound),
+        _trimmed(turn, policy, "reasoning", lines, used, bare=True),
+    ):
+        if used - step.after >= least:
+            return step
+    return NothingToShrink(turn.too_long)
 
 
 def _full(turn: Turn, room: WindowRoom, used: int, why: str) -> GiveUp | None:
-    """The honest end. What may fit, since nobody but its provider knows what a picture weighs, is sent."""
+    """The honest end. What may fit is sent: nobody but its provider knows what a picture weighs, and the
+    limit is not yet the window."""
     new = turn.messages if turn.measure is None else turn.messages[turn.measured :]
-    if not turn.refused and used - int(unsure(new) * max(ratio_of(turn), 1.0)) <= room.limit:
+    if not turn.refused and used - int(unsure(new) * max(ratio_of(turn), 1.0)) <= room.most:
         return None
     words = (
         f"the conversation does not fit the model: it takes about {used:,} tokens of {room.window:,}, "
@@ -173,6 +210,8 @@ def _lines(turn: Turn, policy: Policy, spared: int) -> tuple[ResultLine, ...]:
             if size <= _WORTH_A_LINE or part.call_id in known or (spared and (kept <= spared or rounds == 1)):
                 continue
             text = _line(calls.get(part.call_id), part, policy, newest=not spared and rounds == 1)
+            if tokens_of_text(text) >= size:
+                continue
             lines.append(ResultLine(place - start, part.call_id, text))
     return tuple(reversed(lines))
 
@@ -268,23 +307,30 @@ def _border(turn: Turn, tail: int) -> int:
     return best
 
 
-def _after_summary(turn: Turn, upto: int, room: WindowRoom, used: int) -> int:
-    """What would be used behind a summary of usual length."""
+def _freed_by_note(turn: Turn, policy: Policy, upto: int, words: int) -> int:
+    """Tokens that a note would free if its summary were empty."""
     gone = estimate(turn.messages[len(opening_of(turn.messages)) : upto])
-    note = estimate(summary.spared(turn, upto)) + 2 * _cap(room)
-    return used - int((gone - note) * ratio_of(turn))
+    note, _ = _note_of(turn, policy, upto, words, "", "")
+    return int((gone - estimate((note, *summary.spared(turn, upto)))) * ratio_of(turn))
 
 
 def _cap(room: WindowRoom | None) -> int:
-    return _SUMMARY if room is None else max(min(_SUMMARY, room.window // 8), _SUMMARY_LEAST)
+    return _SUMMARY if room is None else max(min(_SUMMARY, room.window // 8), SUMMARY_LEAST)
 
 
 def _folding(
-    turn: Turn, upto: int, room: WindowRoom | None, used: int, keep: str, summarising: int | None
+    turn: Turn,
+    upto: int,
+    room: WindowRoom | None,
+    used: int,
+    keep: str,
+    summarising: int | None,
+    cap: int,
+    least: int,
 ) -> Folding:
     window = summarising or (room.window if room is not None else None)
     transcript = int(window * _TRANSCRIPT_SHARE / max(ratio_of(turn), 1.0)) if window else _TRANSCRIPT
-    return Folding(upto, transcript, used, _cap(room), keep)
+    return Folding(upto, transcript, used, cap, keep, least=least)
 
 
 def fitted(folding: Folding, window: int | None, ratio: float) -> Folding:
@@ -292,14 +338,15 @@ def fitted(folding: Folding, window: int | None, ratio: float) -> Folding:
     summary itself."""
     if window is None:
         return folding
-    around = estimate(summary.summary_request((), 0, folding.keep))
-    cap = min(folding.cap, max(window // 4, _SUMMARY_LEAST))
+    around = estimate(summary.summary_request((), 0, folding.keep, folding.cap))
+    cap = min(folding.cap, max(window // 4, SUMMARY_LEAST))
     fits = int((window * _SAFE - cap) / max(ratio, 1.0)) - around
     return replace(folding, fits=max(fits, 1), cap_fits=cap)
 
 
-def summarised(turn: Turn, policy: Policy, *, bound: bool) -> Compacted:
-    """The summary of the reply that is there, or none, in place of what it stands for."""
+def summarised(turn: Turn, policy: Policy, *, bound: bool) -> Compacted | SummaryDropped:
+    """The summary of the reply that is there, or none, in place of what it stands for; unless that would not
+    be smaller."""
     ask = turn.ask
     assert ask is not None
     assert ask.folding is not None
@@ -309,10 +356,7 @@ def summarised(turn: Turn, policy: Policy, *, bound: bool) -> Compacted:
     text = summary.within(reply.text.strip(), most) if reply is not None else ""
     why = "" if text else "no model could summarise it"
     start, upto = border_of(turn), folding.upto
-    part = turn.messages[start:upto]
-    gone = summary.Gathered.of(part, before, policy, folding.cap, spared=summary.spared(turn, upto))
-    count = before.messages + len(part)
-    note = summary.note(text, gone, count, recall=summary.RECALL in policy.tools, why=why)
+    note, gone = _note_of(turn, policy, upto, folding.words or folding.cap, text, why)
     shift = upto - start
     compaction = Compaction(
         back=turn.began - len(turn.past) - upto,
@@ -323,9 +367,39 @@ def summarised(turn: Turn, policy: Policy, *, bound: bool) -> Compacted:
         summary=text,
         words=gone.words,
         files=gone.files,
-        messages=count,
+        messages=before.messages + shift,
     )
-    return _fact(turn, "summary", compaction, folding.used, len(part), why)
+    made = _fact(turn, "summary", compaction, folding.used, shift, why)
+    if made.before - made.after >= folding.least:
+        return made
+    return SummaryDropped(turn.now, made.before, made.after)
+
+
+def _note_of(
+    turn: Turn, policy: Policy, upto: int, words: int, text: str, why: str
+) -> tuple[Message, summary.Gathered]:
+    """The note with this summary in place of all before a message, and what it was made of."""
+    before = turn.compaction or Compaction(0)
+    part = turn.messages[border_of(turn) : upto]
+    gone = summary.Gathered.of(part, before, policy, words, spared=summary.spared(turn, upto))
+    recall = summary.RECALL in policy.tools
+    return summary.note(text, gone, before.messages + len(part), recall=recall, why=why), gone
+
+
+def dropped(turn: Turn, fact: SummaryDropped) -> Turn:
+    """The turn behind a summary that is not used: the history is as it was, and the call that waited for it
+    is due again."""
+    folding = turn.ask.folding if turn.ask is not None else None
+    return replace(
+        turn,
+        phase="asking",
+        ask=turn.suspended or turn.ask,
+        suspended=None,
+        reply=None,
+        unsummarised=folding.upto if folding is not None else len(turn.messages),
+        too_long=f"with a summary it would take {fact.after:,} tokens instead of {fact.before:,}",
+        tally=replace(turn.tally, dropped=turn.tally.dropped + 1),
+    )
 
 
 # What comes of it
@@ -373,6 +447,7 @@ def compacted(turn: Turn, fact: Compacted, *, sending: bool) -> Turn:
         tally=tally,
         told_by=turn.run,
         given=fact.given,
+        unsummarised=0,
     )
 
 

@@ -103,7 +103,11 @@ def _choice(turn: Turn, ask: Ask, failure: Failure | None, policy: Policy) -> De
         for route in policy.routes
         if route.name not in (ask.route, *folding.failed, *turn.failed_routes)
     ]
-    return Fallback(others[0]) if others else Reask("unsummarised")
+    if others:
+        return Fallback(others[0])
+    if turn.options.compact is not None:  # somebody asked for a summary, and there is no need of less
+        return GiveUp("failed", "no model could summarise the conversation, which stays as it was")
+    return Reask("unsummarised")
 
 
 def _pause(turn: Turn, folding: Folding, failure: Failure | None, policy: Policy) -> float:

@@ -70,7 +70,8 @@ class Folding(Struct, frozen=True, omit_defaults=True):
     """A summary that is being made: of all that is before message `upto`, told in `room` tokens, in `cap`
     tokens at most. `used` is what the history takes before it, `keep` what somebody wants to be kept,
     `failed` are the routes that could not make it. The route that is asked takes no more than `fits`, and
-    writes no more than `cap_fits`; 0, if nobody knows."""
+    writes no more than `cap_fits`; 0, if nobody knows. It must free `least` tokens, or it is not used. The
+    user's own words beside it take about `words` tokens; 0: as many as it takes itself."""
 
     upto: int
     room: int
@@ -81,6 +82,8 @@ class Folding(Struct, frozen=True, omit_defaults=True):
     tries: int = 0
     fits: int = 0
     cap_fits: int = 0
+    least: int = 1
+    words: int = 0
 
     @property
     def told_in(self) -> int:

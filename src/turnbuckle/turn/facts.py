@@ -6,6 +6,7 @@ seconds the run was worked on since the fact before, by a clock that no step of 
 the machine moves; facts of older runs do not have it.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -43,6 +44,7 @@ Change = Literal[
     "say_something",  # a note: nothing arrived
     "valid_calls",  # a note: the call could not be read; smaller, valid calls
     "retold",  # the history in plain words, since the provider refused it as it was
+    "words_only",  # without parts of answers that only their provider knows, and may have refused
     "less_room",  # a smaller output cap, since the provider allows no more
     "cap_field",  # the output cap under its other name
     "smaller",  # with a history that was made smaller, since it did not fit
@@ -136,10 +138,12 @@ class RunStarted(Struct, frozen=True, tag="run_started", omit_defaults=True):
 
 
 class RunClaimed(Struct, frozen=True, tag="run_claimed"):
-    """Another process took the run over. What the one before it had under way is an orphan now."""
+    """Another process took the run over. What the one before it had under way is an orphan now. `kept`: it is
+    the same process, which had to let go because the store failed."""
 
     at: float
     epoch: int
+    kept: bool | UnsetType = UNSET
 
 
 class ModelAsked(Struct, frozen=True, tag="model_asked"):
@@ -241,6 +245,16 @@ class Compacted(Struct, frozen=True, tag="compacted", omit_defaults=True):
     worked: float | UnsetType = UNSET
 
 
+class SummaryDropped(Struct, frozen=True, tag="summary_dropped"):
+    """A summary came and is not used, since requests would not be smaller with it: they would take `after`
+    tokens instead of `before`. The history stays as it was."""
+
+    at: float
+    before: int
+    after: int
+    worked: float | UnsetType = UNSET
+
+
 class DraftKept(Struct, frozen=True, tag="draft_kept", omit_defaults=True):
     """A cut call's arguments are kept. `left_by` names the earlier run of the conversation that was left with
     it."""
@@ -292,8 +306,8 @@ class CallsHeld(Struct, frozen=True, tag="calls_held"):
 
 
 class UserSpoke(Struct, frozen=True, tag="user_spoke", omit_defaults=True):
-    """Somebody said something while the turn was under way. The model is told with the next call that begins
-    anew. `origin.after` is the number behind which the answer to them is read."""
+    """Somebody said something while the turn was under way. The model is told with the next call that
+    continues nothing. `origin.after` is the number behind which the answer to them is read."""
 
     at: float
     id: str
@@ -412,6 +426,8 @@ class RunEnded(Struct, frozen=True, tag="run_ended", omit_defaults=True):
     added: tuple[Message, ...] | None = None
     compaction: Compaction | None = None
     """The last compaction of this run, for whoever goes on from it."""
+    words_only: tuple[tuple[RouteName, str], ...] = ()
+    """Routes and models that refused parts of their own answers, and are told the words alone."""
     measure: Measure | None = None
     """What its history takes, as far as that is known."""
     spent: Spent | None = None
@@ -431,6 +447,7 @@ Fact = (
     | Waited
     | Decided
     | Compacted
+    | SummaryDropped
     | DraftKept
     | DraftGrown
     | DraftClosed
@@ -448,14 +465,15 @@ Fact = (
 )
 
 _decoder: "msgspec.json.Decoder[Fact]" = msgspec.json.Decoder(Fact)
+_list_decoder: "msgspec.json.Decoder[list[Fact]]" = msgspec.json.Decoder(list[Fact])
 _encoder = msgspec.json.Encoder()
 
+encode: Callable[[Fact], bytes] = _encoder.encode
+"""A fact as the journal keeps it."""
+decode: Callable[[bytes], Fact] = _decoder.decode
+"""A fact from the journal."""
 
-def encode(fact: Fact) -> bytes:
-    """A fact as the journal keeps it."""
-    return _encoder.encode(fact)
 
-
-def decode(data: bytes) -> Fact:
-    """A fact from the journal."""
-    return _decoder.decode(data)
+def decode_all(stored: Iterable[bytes]) -> list[Fact]:
+    """Facts from the journal, read in one go: a long run is read several times as fast."""
+    return _list_decoder.decode(b"[%b]" % b",".join(stored))

@@ -58,6 +58,7 @@ class TurnFold:
     def _stand_on(self, base: Base, fact: RunStarted) -> None:
         whole = joined(base.messages, fact.messages, fact.opening)
         turn = replace(self.turn, messages=whole, began=len(whole), compaction=base.compaction)
+        turn = replace(turn, words_only=base.words_only)
         if base.measure is not None and fact.opening is None:
             turn = replace(turn, measure=base.measure, measured=len(base.messages) - base.measure.left)
         self.turn = turn

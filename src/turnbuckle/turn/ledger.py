@@ -9,8 +9,18 @@ of the characters. What summaries cost stands there too, as a cause of its own.
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnbuckle.turn.facts import Compacted, Continue, Decided, Fact, ModelAsked, RunEnded, Streamed
+from turnbuckle.turn.facts import (
+    Compacted,
+    Continue,
+    Decided,
+    Fact,
+    ModelAsked,
+    RunEnded,
+    Streamed,
+    SummaryDropped,
+)
 from turnbuckle.vocab.events import CallArgs, ReasoningDelta, RefusalDelta, TextDelta, Usage, UsageNoted
+from turnbuckle.vocab.failure import Clock
 from turnbuckle.vocab.prices import Price, cost_of, without_own_cost
 
 COMPACTION = "compaction"
@@ -41,7 +51,7 @@ class Ledger:
         self._wastes: dict[str, Waste] = {}
         self._asked: ModelAsked | None = None
         self._last_piece = 0.0
-        self._thought = 0  # characters of reasoning in this attempt
+        self._thought = self._said = 0  # characters of reasoning and of text in this attempt
         self._usage: Usage | None = None
         self._price: Price | None = None
         self._waits_for: tuple[str, float] | None = None
@@ -55,12 +65,13 @@ class Ledger:
             case ModelAsked():
                 self._end_wait(fact.at)
                 self._asked, self._last_piece = fact, fact.at
-                self._thought, self._usage, self._price = 0, None, None
+                self._thought = self._said = 0
+                self._usage = self._price = None
             case Streamed():
                 self._streamed(fact)
             case Decided():
                 self._decided(fact)
-            case Compacted():
+            case Compacted() | SummaryDropped():
                 self._compacted(fact)
             case RunEnded():
                 self._end_wait(fact.at)
@@ -74,6 +85,8 @@ class Ledger:
                 self._last_piece = fact.at
                 if isinstance(event, ReasoningDelta):
                     self._thought += len(event.text)
+                elif isinstance(event, TextDelta):
+                    self._said += len(event.text)
             elif isinstance(event, UsageNoted):
                 self._usage = event.usage
 
@@ -102,15 +115,16 @@ class Ledger:
         )
         self._waits_for = (cause, fact.at)
 
-    def _compacted(self, fact: Compacted) -> None:
-        """A summary is neither waste nor a part of the answer: what it cost is told as its own."""
+    def _compacted(self, fact: Compacted | SummaryDropped) -> None:
+        """A summary is neither waste nor a part of the answer: what it cost is told as its own, used or
+        not."""
         asked, self._asked = self._asked, None
-        if asked is None or asked.folding is None or fact.why:
+        if asked is None or asked.folding is None or (isinstance(fact, Compacted) and fact.why):
             return
         before = self._wastes.get(COMPACTION, Waste(COMPACTION))
         usage = self._usage or Usage()
         given = usage.input or asked.expected
-        output = usage.output or -(-len(fact.compaction.summary) // CHARACTERS_PER_TOKEN)
+        output = usage.output or -(-(self._said + self._thought) // CHARACTERS_PER_TOKEN)
         price = cost_of(replace(usage, input=given, output=output), self._price)
         self._wastes[COMPACTION] = replace(
             before,
@@ -154,10 +168,21 @@ def _is_a_pause(fact: Decided) -> bool:
     return paused or cancelled or fact.verdict == "refused"
 
 
+_STALLS: dict[Clock, str] = {
+    "connect": "stalled before it was connected",
+    "first_event": "stalled before the first word",
+    "gap": "stalled between words",
+    "silence": "stalled without a keep-alive",
+}
+"""What a stall is called, by the clock that noticed it."""
+
+
 def _cause(fact: Decided, *, compacts: bool) -> str:
     failure = fact.failure
     if compacts:
         return COMPACTION
     if failure is None:
         return fact.verdict.replace("_", " ")
-    return f"stalled ({failure.clock})" if failure.clock is not None else failure.kind.replace("_", " ")
+    if failure.clock is not None:
+        return _STALLS[failure.clock]
+    return "no connection" if failure.kind == "connect" else failure.kind.replace("_", " ")

@@ -52,6 +52,7 @@ from turnbuckle.turn.facts import (
     RunStarted,
     StopAsked,
     Streamed,
+    SummaryDropped,
     ToolFinished,
     ToolSaid,
     ToolStarted,
@@ -100,13 +101,15 @@ def apply(turn: Turn, taken: Input, policy: Policy, *, sending: bool = False) ->
     match taken:
         case RunStarted():
             return _started(turn, taken, policy)
-        case RunClaimed():
-            return _claimed(turn)
+        case RunClaimed(kept=kept):
+            return _claimed(turn, kept is True)
         case ModelAsked(folding=folding):
             turn = replace(turn, tally=replace(turn.tally, routes=with_call(turn.tally.routes, taken.route)))
             return _asked(steering.heard(turn), taken) if folding is None else compacting.asked(turn, taken)
         case Compacted():
             return compact.compacted(turn, taken, sending=sending)
+        case SummaryDropped():
+            return compact.dropped(turn, taken)
         case Streamed() | ToolSaid() | Noticed() | Waited():
             return turn
         case AttemptOver():
@@ -203,7 +206,8 @@ def _due_ask(turn: Turn, policy: Policy) -> tuple[Command, ...]:
         return (_end(turn, why, policy),)
     if turn.options.compact is not None and turn.tally.compactions:
         return (Record((RunEnded(turn.now, Outcome("completed")),)),)
-    if reason := budget.exceeded(turn, policy):
+    asks_nobody = turn.options.compact is not None and turn.tally.dropped  # what is left needs no model
+    if not asks_nobody and (reason := budget.exceeded(turn, policy)):
         return (_end(replace(turn, failure=failure("budget", reason)), reason, policy),)
     return (CallModel(_to_answer(turn, turn.ask), turn.attempt + 1),)
 
@@ -217,9 +221,10 @@ def _to_answer(turn: Turn, ask: Ask) -> Ask:
     return replace(ask, notes=(prompts.note(prompts.GO_ON),))
 
 
-def nothing_left_out(turn: Turn) -> Record:
+def nothing_left_out(turn: Turn, why: str) -> Record:
     """The end of a run that was to make the history smaller, and could not."""
-    return Record((RunEnded(turn.now, Outcome("completed", "there is nothing to make smaller")),))
+    told = f"there is nothing to make smaller{f': {why}' if why else ''}"
+    return Record((RunEnded(turn.now, Outcome("completed", told)),))
 
 
 def given_up(turn: Turn, choice: GiveUp, policy: Policy) -> Record:
@@ -274,7 +279,8 @@ def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
     spent = spent_with_call(turn.tally.spent, used, over.price)
     cost = (spent.cost or 0.0) - (turn.tally.spent.cost or 0.0)
     tally = replace(turn.tally, spent=spent, call_cost=cost)
-    turn = replace(turn, tally=tally, reply=reply, orphan=False, resting=over.resting)
+    on_trial = turn.on_trial and not (reply.blocks and broken_reply.is_tried(turn))
+    turn = replace(turn, tally=tally, reply=reply, orphan=False, resting=over.resting, on_trial=on_trial)
     verdict = broken_reply.verdict_on(turn)
     if turn.ask is not None and turn.ask.folding is not None:
         return compacting.over(turn, verdict)
@@ -339,15 +345,15 @@ def _handed_over(turn: Turn, handed: tuple[HandedCall, ...]) -> Turn:
 # Ends
 
 
-def _claimed(turn: Turn) -> Turn:
+def _claimed(turn: Turn, kept: bool) -> Turn:
     """A process came back to it. That counts as a try unless nothing had been under way: the one before had
-    let go in good order, or a person was waited for."""
+    let go in good order, or a person was waited for. Nor does it count if the store had failed."""
     marked = tuple(replace(call, orphan=call.started and call.outcome is None) for call in turn.calls)
     streaming = turn.phase == "streaming"
     waited = bool(asking.open_in(turn)) and not any(
         call.orphan and not asking.is_waited_for(call) for call in marked
     )
-    tried = not (turn.left or waited)
+    tried = not (turn.left or waited or kept)
     tally = replace(turn.tally, recoveries=turn.tally.recoveries + tried)
     return replace(turn, calls=marked, orphan=streaming, tally=tally, left=False)
 

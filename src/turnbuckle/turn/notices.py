@@ -38,6 +38,7 @@ _CHANGES = {
     "less_room": "retrying with a smaller output limit",
     "unsummarised": "going on without a summary",
     "retold": "retrying with the history in plain words",
+    "words_only": "retrying without parts that only the provider knows",
 }
 
 

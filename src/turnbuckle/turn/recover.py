@@ -100,6 +100,7 @@ class Broken(Struct, frozen=True):
     began: bool = False  # the route answered: it is not down
     silent: tuple[RouteName, ...] = ()  # routes that were left for a silence
     can_shrink: bool = False  # the history could be made smaller
+    own_parts: bool = False  # the history holds parts that only their provider knows
     several: bool = False  # several answers were asked for at once, and something of them has come
 
 
@@ -161,6 +162,8 @@ def _after_transport(broken: Broken, policy: Policy) -> Decision:
             return _elsewhere(broken) or _give_up(broken, failure.message)
         if (changed := _with_another_cap(broken, failure)) is not None:
             return changed
+        if _may_refuse_its_own_parts(broken, failure):
+            return Reask("words_only")
         if not failure.retryable:
             other = _elsewhere(broken) if failure.kind in _ELSEWHERE else None
             return other or _give_up(broken, failure.message)
@@ -309,6 +312,13 @@ def _with_another_cap(broken: Broken, failure: Failure) -> Decision | None:
     if failure.kind == "context" and room < _WORTH_ASKING:
         return None
     return Reask("less_room", cap=room)
+
+
+def _may_refuse_its_own_parts(broken: Broken, failure: Failure) -> bool:
+    """A host that refuses a request for no reason that we know may not take back what it said itself. So it
+    is asked once without that."""
+    refused = failure.kind == "invalid" and failure.status in (None, 400, 422)
+    return refused and broken.own_parts and not (broken.tally.reworded or broken.said_text or broken.tool)
 
 
 def _elsewhere(broken: Broken, then: Continue | FinishDraft | None = None) -> Decision | None:

@@ -130,6 +130,8 @@ class Tally(Struct, frozen=True):
     seconds_asked: float = 0.0  # of them, on waiting for people
     asked_since: float = 0.0  # since when people are waited for, while they are
     compactions: int = 0
+    reworded: bool = False  # the history was sent without parts that only their provider knows
+    dropped: int = 0  # summaries that were not used, since they made nothing smaller
 
 
 class Turn(Struct, frozen=True):
@@ -165,6 +167,13 @@ class Turn(Struct, frozen=True):
     """The tokens of the smallest request that was refused as too large; 0: none was."""
     refusal: Failure | None = None
     """How its provider said so."""
+    unsummarised: int = 0
+    """Before so many messages a summary was not worth it, for the reason `too_long`."""
+    too_long: str = ""
+    words_only: tuple[tuple[RouteName, str], ...] = ()
+    """Routes and models that refused parts of their own answers, and are told the words alone."""
+    on_trial: bool = False
+    """Whether the last of them has not answered yet: it may have refused something else."""
     open_text: tuple[str, ...] = ()
     """Text of the answer that was shown and whose reply was cut; the next reply goes on behind it."""
     ask: Ask | None = None

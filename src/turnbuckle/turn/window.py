@@ -41,6 +41,7 @@ _UNKNOWN_SHARE = 0.9
 """Of a request that was refused as too large, so much is taken to be the window where nobody names it."""
 _GOAL = 0.6
 """A step of a compaction is enough if it leaves no more than this part of what may be used."""
+_MOST = 0.95
 _TAIL = 0.3
 _RESULTS = 0.25
 
@@ -48,13 +49,14 @@ _RESULTS = 0.25
 class WindowRoom(Struct, frozen=True):
     """How much there is. `limit`: above so many tokens the history is made smaller; `goal`: and not to
     more than this; `tail`: so much of its end stays as it is; `results`: so much of the newest results
-    does."""
+    does. `most`: so many may be sent where nothing can be made smaller."""
 
     window: int
     limit: int
     goal: int
     tail: int
     results: int
+    most: int
 
 
 def room_of(window: int | None, refused: int, threshold: float, cap: int | None) -> WindowRoom | None:
@@ -66,7 +68,8 @@ def room_of(window: int | None, refused: int, threshold: float, cap: int | None)
     size = min(known)
     answer = min(cap or 0, size // 2)
     limit = max(min(int(size * threshold), size - answer), 1)
-    return WindowRoom(size, limit, int(limit * _GOAL), int(limit * _TAIL), int(limit * _RESULTS))
+    most = max(limit, min(int(size * _MOST), size - answer))
+    return WindowRoom(size, limit, int(limit * _GOAL), int(limit * _TAIL), int(limit * _RESULTS), most)
 
 
 def expected(guessed: int, messages: tuple[Message, ...], measure: Measure | None, model: str) -> int:

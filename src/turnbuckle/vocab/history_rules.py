@@ -53,6 +53,8 @@ class HistoryRules(Struct, frozen=True, kw_only=True):
     """All text of a message is one string, so two texts need a break between them."""
     parts_bound_to_model: bool = False
     """Many hosts speak it, and each knows parts of its own and refuses those of others."""
+    takes_own_parts: bool = True
+    """Parts of an answer that only its host knows go back to it. Not where it was seen to refuse them."""
 
     # Reasoning
     takes_plain_reasoning: bool = False

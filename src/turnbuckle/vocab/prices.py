@@ -121,10 +121,23 @@ def calls_text(count: int) -> str:
 
 
 def spent_text(spent: Spent) -> str:
-    """One line: tokens in and out, and the cost."""
+    """One line: tokens in and out, and the cost. Calls that all broke before anybody counted have used what
+    nobody knows, which is not nothing."""
+    if is_uncounted(spent):
+        return "tokens and cost unknown"
     cached = f" ({spent.cached_tokens:,} cached)" if spent.cached_tokens else ""
     tokens = f"{spent.input_tokens:,} tokens in{cached}, {spent.output_tokens:,} out"
     return f"{tokens}, {money_text(spent.cost, spent.unpriced_calls)}"
+
+
+def is_uncounted(spent: Spent) -> bool:
+    """Whether models were asked, and nobody has counted anything."""
+    return bool(spent.calls) and not spent.tokens and spent.cost is None and not spent.unpriced_calls
+
+
+def of_limit(most: float, *, known: bool) -> str:
+    """What stands behind a sum that may be so much at most."""
+    return f" of {money_text(most)}" if known else f" (limit {money_text(most)})"
 
 
 def without_own_cost(usage: Usage) -> Usage:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from turnbuckle.lab.script import Finish, Say
 from turnbuckle.testing.world.model import Brain, Fails, Step
 from turnbuckle.testing.world.run_world import Story
-from turnbuckle.turn.facts import Compacted, RunEnded, RunStarted
+from turnbuckle.turn.facts import Compacted, RunEnded, RunStarted, SummaryDropped
 from turnbuckle.turn.summary import is_users
 from turnbuckle.turn.window import estimate, tokens_of_tools
 from turnbuckle.vocab.events import Usage
@@ -16,6 +16,8 @@ from turnbuckle.vocab.messages import Message, ResultPart, text_of
 from turnbuckle.vocab.request import ModelRequest
 
 _MARKS = ("[Runtime] To save room", "[Runtime] Left out to save room")
+_LEAST = 0.05
+"""Of what is sent, or of what may be used, a compaction frees at least so much."""
 SUMMARY = "Task: as above. Decisions: none. Done: some. Files: none. Open: the rest. Forbidden: none."
 
 
@@ -60,9 +62,29 @@ def _each_frees_something(story: Story) -> Iterator[str]:
     rules = story.policy.compaction
     if made and (rules is None or len(made) > rules.most):
         yield f"the history was made smaller {len(made)} times"
+    windows = [route.window for route in story.policy.routes if route.window]
+    limit = min(windows, default=0) * rules.threshold if rules is not None and windows else None
     for fact in made:
-        if fact.after >= fact.before:
+        least = _LEAST * min(fact.before, limit or fact.before)
+        if fact.before - fact.after < int(least):
             yield f"a compaction made {fact.after} tokens of {fact.before}"
+
+
+def _what_is_not_used_leaves_no_trace(story: Story) -> Iterator[str]:
+    """A summary that was dropped is in no request, and its run says so or goes on."""
+    dropped = [fact for fact in story.facts if isinstance(fact, SummaryDropped)]
+    if dropped and not any(isinstance(fact, Compacted) for fact in story.facts):
+        if any(left_out_of(asked.request.messages) for asked in story.asked):
+            yield "a summary that was dropped is told to a model"
+        compacts = story.driven.options.compact is not None
+        if (
+            compacts
+            and story.outcome.kind == "completed"
+            and "nothing to make smaller" not in story.outcome.why
+        ):
+            yield "nothing was made smaller, and nobody is told"
+    if any(fact.before - fact.after >= _LEAST * fact.before for fact in dropped):
+        yield "a summary was dropped that would have helped"
 
 
 def _the_task_stays(story: Story) -> Iterator[str]:
@@ -93,4 +115,9 @@ def _nothing_is_lost(story: Story) -> Iterator[str]:
         yield "who reads a run counts it otherwise than who drives it"
 
 
-COMPACTION_RULES = (_each_frees_something, _the_task_stays, _nothing_is_lost)
+COMPACTION_RULES = (
+    _each_frees_something,
+    _what_is_not_used_leaves_no_trace,
+    _the_task_stays,
+    _nothing_is_lost,
+)

@@ -21,7 +21,7 @@ from turnbuckle.runtime.recall import recall
 from turnbuckle.runtime.runs import NewRun, RunRules, Runs
 from turnbuckle.runtime.session_messages import SessionRules
 from turnbuckle.service.services import Services, make_services
-from turnbuckle.testing.world.compaction_rules import windowed
+from turnbuckle.testing.world.compaction_rules import SUMMARY, windowed
 from turnbuckle.testing.world.model import Step, events_of
 from turnbuckle.turn.facts import Compacted, Fact, RunEnded
 from turnbuckle.turn.policy import CompactionRules, Policy, RouteFacts, ToolFacts
@@ -56,9 +56,9 @@ def answers(request: ModelRequest, number: int) -> list[Step]:
 class TalkingModel:
     """The model's port. It counts what it was sent, and how often it refused."""
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, summary: str = SUMMARY) -> None:
         self.sent = self.refused = self.asked = 0
-        self._brain = windowed(answers, window)
+        self._brain = windowed(answers, window, summary=summary)
 
     def choose(self, wanted: RouteName) -> RouteName:
         return wanted
