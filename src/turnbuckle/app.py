@@ -8,7 +8,7 @@ import secrets
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import partial
@@ -31,15 +31,15 @@ from turnbuckle.journal.large_items import LargeItemsJournal, reader_with_object
 from turnbuckle.journal.nodes import Nodes
 from turnbuckle.journal.opening import (
     JournalReader,
+    Sharing,
     open_as_node,
     open_journal_reader,
 )
-from turnbuckle.journal.port import Journal, StreamQuery
+from turnbuckle.journal.port import Journal, JournalError, StreamQuery
 from turnbuckle.lab.rehearsal.model import NAME, Rehearsal
 from turnbuckle.objects.opening import open_objects
 from turnbuckle.objects.port import ObjectStore
-from turnbuckle.runtime.consent_book import NAME as ALLOWED
-from turnbuckle.runtime.consent_book import ConsentBook
+from turnbuckle.runtime.consent_book import RuleBook
 from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.faults import VARIABLE, FaultyJournal, FaultyTools, read_fault
@@ -52,6 +52,7 @@ from turnbuckle.runtime.recall import recall
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RunRules, Runs
 from turnbuckle.runtime.session_messages import SessionRules
+from turnbuckle.runtime.shared_consent import open_rule_book
 from turnbuckle.runtime.toolbox import Toolbox, facts_of
 from turnbuckle.runtime.windows import WindowBook
 from turnbuckle.service.changes import Files
@@ -77,7 +78,7 @@ from turnbuckle.trust import require_data, require_trust
 from turnbuckle.turn.consent import ConsentRule, written
 from turnbuckle.turn.drafting import WORTH_A_DRAFT
 from turnbuckle.turn.policy import CompactionRules, Policy, RouteFacts, ToolFacts, TurnLimits
-from turnbuckle.vocab.ids import RouteName, RunId, SessionId
+from turnbuckle.vocab.ids import LOCAL, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.prices import FREE
 from turnbuckle.vocab.redaction import without_secrets
@@ -111,13 +112,13 @@ async def open_app(
     tools: Sequence[Tool] = (),
     journal_given: Journal | None = None,
     deps: Callable[[RunId], Any] | None = None,
-    node: bool = False,
+    sharing: Sharing = "alone",
 ) -> AsyncIterator[App]:
     """Put everything together over the journal in the data folder, and take it apart again. Raises
     ConfigError, and InUse if another process has the journal. `attended`: somebody is there who can answer
     what a run asks. `tools` come behind those of the settings; `journal_given` takes the place of the one in
-    the data folder. `deps` gives what a program hands to the tools of a run. A `node` may be one of several
-    processes on a database."""
+    the data folder. `deps` gives what a program hands to the tools of a run. `sharing`: whether it may be
+    one of several processes on a database."""
     environment = dict(os.environ if environment is None else environment)
     require_trust(loaded)
     settings = loaded.settings
@@ -135,14 +136,15 @@ async def open_app(
         foreign=servers.prefixes,
     )
     objects = open_objects(settings.objects, environment)
-    store, nodes = await _store_of(loaded, journal_given, node, objects)
+    store, nodes, allowed = await _store_of(loaded, journal_given, sharing, objects)
     if objects is not None and isinstance(store, LargeItemsJournal):
         objects = store.objects  # which knows whose they are
     journal: Journal = store if fault is None else FaultyJournal(store, fault)
     contexts = _ToolContexts(loaded, environment, policy, journal, clock, sandbox, deps, objects)
 
     def toolbox(run: RunId) -> Tools:
-        made = Toolbox(dispatcher, partial(contexts.of, run), servers=servers, place=contexts.placed)
+        context = partial(contexts.of, run, contexts.policy.consent)
+        made = Toolbox(dispatcher, context, servers=servers, place=contexts.placed)
         return made if fault is None else FaultyTools(made, fault)
 
     try:
@@ -154,13 +156,13 @@ async def open_app(
                     policy,
                     opening(workspace_words(settings), settings.agent.instructions),
                     PriceBook(price_of),
-                    ConsentBook(Path(settings.folder) / ALLOWED),
+                    allowed,
                 ),
                 RoutedModels(live, _rehearsals(settings, clock)),
                 toolbox,
                 process_environment(clock.sleep, LEASE if nodes is None else settings.node.lease),
                 watch=watch,
-                background=Processes(Path(settings.folder), clock),
+                background=Processes(Path(settings.folder), clock, folders_in=_session_folders(settings)),
                 windows=WindowBook(journal, window_of),
             )
             runs.conversations.forgets.append(connections.bodies.forget)
@@ -176,6 +178,10 @@ def _rehearsals(settings: Settings, clock: SystemClock) -> dict[RouteName, Model
     """The routes that are a model of our own."""
     rehearsal: Model = Rehearsal(clock.sleep, REHEARSAL_PACE)
     return {RouteName(route_name(route)): rehearsal for route in _routes(settings) if rehearses(route)}
+
+
+def _session_folders(settings: Settings) -> Path | None:
+    return Path(settings.workspace) if settings.workspace_per_session else None
 
 
 def workspace_words(settings: Settings) -> str:
@@ -197,14 +203,15 @@ def _reload(runs: Runs, contexts: "_ToolContexts", environment: Mapping[str, str
 
 
 async def _store_of(
-    loaded: Loaded, given: Journal | None, node: bool, objects: ObjectStore | None
-) -> tuple[Journal, Nodes | None]:
+    loaded: Loaded, given: Journal | None, sharing: Sharing, objects: ObjectStore | None
+) -> tuple[Journal, Nodes | None, RuleBook]:
     require_data(loaded)
-    settings, nodes = loaded.settings, None
+    settings, nodes, rules = loaded.settings, None, None
+    folder = Path(settings.folder)
     if given is None:
-        given, nodes = await open_as_node(settings.data, Path(settings.folder), beside=node)
-    shared = nodes is not None
-    return await with_objects(given, objects, settings.objects.over, shared=shared), nodes
+        given, nodes, rules = await open_as_node(settings.data, folder, sharing)
+    journal = await with_objects(given, objects, settings.objects.over, shared=nodes is not None)
+    return journal, nodes, await open_rule_book(folder, rules)
 
 
 class _ToolContexts:
@@ -235,7 +242,7 @@ class _ToolContexts:
 
     async def files(self, run: RunId) -> RunFiles:
         """What a run did to files. Raises ToolError."""
-        return RunFiles(await self.placed(self.of(run)))
+        return RunFiles(await self.placed(self.of(run, self.policy.consent)))
 
     async def placed(self, context: ToolContext) -> ToolContext:
         """In the folder of its session, if each has its own. Commands see no other. Raises ToolError."""
@@ -249,10 +256,19 @@ class _ToolContexts:
         )
         return dataclasses.replace(context, workspace=folder, sandbox=sandbox)
 
-    def of(self, run: RunId) -> ToolContext:
+    def of(self, run: RunId, consent: tuple[ConsentRule, ...]) -> ToolContext:
         async def session() -> str:
             rows = await self._journal.streams(StreamQuery(kind=RUN, name=run), limit=1)
             return rows[0].parent if rows else ""
+
+        async def owner(name: str) -> str | None:
+            rows = await self._journal.streams(StreamQuery(kind=RUN, name=name), limit=1)
+            return rows[0].user or LOCAL if rows else None
+
+        async def owns(other: str) -> bool:
+            with suppress(JournalError):  # then it cannot be read at the moment
+                return (mine := await owner(run)) is not None and mine == await owner(other)
+            return False
 
         async def past(query: str) -> str:
             return await recall(self._journal, run, SessionId(await session()), query)
@@ -267,10 +283,11 @@ class _ToolContexts:
             run=run,
             session=session,
             environment=self._environment,
-            consent=self.policy.consent,
+            consent=consent,
             protected=self._protected,
             sandbox=self._sandbox,
             objects=self.kept,
+            owns=owns,
             network=self._settings.tools.network,
             secrets=self._secret.values,
             secret_variables=self._secret.variables,

@@ -379,8 +379,7 @@ def _plainly(words: str, kind: Any) -> str:
     """What msgspec says of a value, for a person who writes settings and no Python."""
     if words.startswith("Invalid enum value ") and (choices := _choices(kind)):
         return f"{words.removeprefix('Invalid enum value ')} is not one of {', '.join(choices)}"
-    found = _EXPECTED.match(words)
-    if found is None:
+    if (found := _EXPECTED.match(words)) is None:
         return words
     kinds = [_KINDS.get(name, name) for name in found["kinds"].split(" | ") if name != "null"]
     limit = f" {_LIMITS[found['sign']]} {found['limit'].removesuffix('.0')}" if found["sign"] else ""
@@ -391,7 +390,8 @@ def _plainly(words: str, kind: Any) -> str:
 def _choices(kind: Any) -> list[str]:
     if typing.get_origin(kind) is typing.Literal:
         return [str(choice) for choice in typing.get_args(kind)]
-    return [choice for inner in typing.get_args(kind) for choice in _choices(inner)]
+    number = ["a number"] if kind in (int, float) else []
+    return number + [choice for part in typing.get_args(kind) for choice in _choices(part)]
 
 
 def _with_absolute_paths(settings: Settings, home: Path, sources: dict[Where, str], folder: Path) -> Settings:

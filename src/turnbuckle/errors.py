@@ -19,6 +19,7 @@
     │   ├── SessionExists   that name is taken
     │   ├── RunActive       the run has no end yet
     │   ├── RunHeld         another process drives that run at this moment
+    │   ├── ChangingHands   no process has it at this moment, and one is about to take it
     │   ├── RunUnfinished   the run is not finished, and no process drives it; it can be resumed
     │   ├── ApprovalSettled nobody waits for that answer any more
     │   ├── KeyReused       that key was used for another task
@@ -151,6 +152,10 @@ class RunActive(NotNow):
 
 class RunHeld(NotNow):
     """Somebody else drives the run."""
+
+
+class ChangingHands(NotNow):
+    """Nobody has it at this moment, and somebody is about to."""
 
 
 class RunUnfinished(NotNow):

@@ -22,6 +22,7 @@ from turnbuckle.config import Loaded, api_keys_of, changed_keys, merged, rehears
 from turnbuckle.console.assets import PAGE, load_assets
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.nodes import NodeRow
+from turnbuckle.journal.opening import Sharing
 from turnbuckle.journal.port import JournalError, StorageError
 from turnbuckle.observe.logs import RunLines, open_log
 from turnbuckle.observe.loop_watch import LoopWatch
@@ -46,6 +47,7 @@ from turnbuckle.server.api.health import Readiness, health_endpoints
 from turnbuckle.server.api.models_list import model_endpoints
 from turnbuckle.server.api.nodes import NodesApi, node_endpoints
 from turnbuckle.server.api.overview import (
+    DiskRoom,
     OverviewApi,
     QuotaNow,
     RouteState,
@@ -68,7 +70,7 @@ from turnbuckle.server.http.auth import Auth
 from turnbuckle.server.http.endpoints import Endpoint, with_document
 from turnbuckle.server.http.neighbours import SameUser, can_tell
 from turnbuckle.server.http.origins import Origins
-from turnbuckle.server.http.serving import Service
+from turnbuckle.server.http.serving import Service, WorkerPlace
 from turnbuckle.server.http.sockets import SocketHandler, SocketServer
 from turnbuckle.server.keys import KeyFile, KeyRing
 from turnbuckle.server.streaming.disconnect import DisconnectPolicy
@@ -88,6 +90,7 @@ SWEEP_EVERY = 3600.0
 SETTLE_EVERY = 10.0
 STOPPED = "the server was stopped"
 _FILES = ("/", "/console/{file}")  # what a browser fetches to show the console is no news
+_PATIENCE = 2.0  # seconds for what is asked of other servers by somebody who wants numbers
 
 log = logging.getLogger("turnbuckle.server")
 
@@ -98,10 +101,12 @@ async def open_server(
     environment: Mapping[str, str] | None = None,
     tells_users: Callable[[], bool] = can_tell,
     again: Callable[[], Loaded] | None = None,
+    worker: WorkerPlace | None = None,
 ) -> AsyncIterator[Service]:
     """Put a server together over the journal in the data folder, take up the runs that have no end, and take
     it apart again. `tells_users`: whether this machine tells whose a connection is. `again` reads the
-    settings once more. Raises ConfigError, and InUse if another process has the journal."""
+    settings once more. A `worker` is one of several processes that share what their parent has. Raises
+    ConfigError, and InUse if another process has the journal."""
     environment = dict(os.environ if environment is None else environment)
     settings = loaded.settings
     keys = api_keys_of(settings, environment)
@@ -109,13 +114,14 @@ async def open_server(
     metrics = Metrics()
     sight = RunObserver((metrics, Traces(), RunLines()))
     with open_log(settings.server.log, redactor):
-        async with open_app(loaded, environment, attended=True, watch=sight, node=True) as opened:
+        sharing: Sharing = "node" if worker is None else "worker"
+        async with open_app(loaded, environment, attended=True, watch=sight, sharing=sharing) as opened:
             ring = await _keys_of(opened)
-            token = "" if keys or ring.keys() or tells_users() else secrets.token_urlsafe(32)
+            token = "" if keys or ring.keys() or tells_users() else _token(worker)
             written = (*keys, token) if token else keys
             auth = Auth(written, ring, settings.server.host, SameUser(os.getuid()))
             origins = Origins(settings.server.origins, settings.server.host, needs_key=auth.needs_key)
-            made = _Parts(opened, loaded, metrics, sight)
+            made = _Parts(opened, loaded, metrics, sight, worker)
             resume = settings.session.after_crash == "resume"
             stale = settings.session.stale_after
             if count := await made.services.lifecycle.take_up(resume=resume, stale_after=stale):
@@ -128,9 +134,12 @@ async def open_server(
             settling = asyncio.create_task(
                 keep_going("settling", made.settle, SETTLE_EVERY, asyncio.sleep), name="settling"
             )
+            telling = None if worker is None else await worker.numbers.serve(worker.number, made.numbers)
             try:
                 yield made.service(auth, origins, token, again)
             finally:
+                if telling is not None:
+                    telling.close()
                 others = {sweeping, looking, settling}
                 for task in others:
                     task.cancel()
@@ -150,15 +159,28 @@ async def _keys_of(opened: App) -> KeyFile | KeyRing:
     return ring
 
 
-def node_name(settings: Settings) -> str:
+def node_name(settings: Settings, worker: WorkerPlace | None = None) -> str:
     """What this process is called in a list of nodes."""
-    return settings.node.name or socket.gethostname()
+    name = settings.node.name or socket.gethostname()
+    return name if worker is None else f"{name}-{worker.number + 1}"
+
+
+def _token(worker: WorkerPlace | None) -> str:
+    return secrets.token_urlsafe(32) if worker is None else worker.token
 
 
 class _Parts:
     """What one server is made of."""
 
-    def __init__(self, opened: App, loaded: Loaded, metrics: Metrics, sight: RunObserver) -> None:
+    def __init__(
+        self,
+        opened: App,
+        loaded: Loaded,
+        metrics: Metrics,
+        sight: RunObserver,
+        worker: WorkerPlace | None = None,
+    ) -> None:
+        self._worker = worker
         settings = loaded.settings
         server, runs = settings.server, opened.runs
         self._opened = opened
@@ -181,9 +203,9 @@ class _Parts:
         names = tuple(route.name for route in runs.policy.routes)
         self._routes = RouteStates(names, opened.models.health, opened.models.now)
         runs_service = self.services.runs
-        elsewhere = None if opened.nodes is None else runs_service.is_read_elsewhere
-        self._disconnect = DisconnectPolicy(runs_service.stop_soon, elsewhere)
-        runs_service.is_read = self._disconnect.is_read
+        others = runs_service.is_read_elsewhere, runs_service.is_kept_elsewhere
+        self._disconnect = DisconnectPolicy(runs_service.stop_soon, *() if opened.nodes is None else others)
+        runs_service.is_read, runs_service.is_kept = self._disconnect.is_read, self._disconnect.is_kept
         self._heartbeat.stranded = None if opened.nodes is None else runs_service.stranded
         self._streamer = RunStreamer(
             opened.journal, self._heartbeat, self._disconnect, metrics, server.hold_status
@@ -209,7 +231,9 @@ class _Parts:
             nodes.with_each_look(gossip.exchange)
             nodes.with_each_look(keys.look)
             nodes.with_each_look(self._tell_costs)
-        await self.services.lifecycle.join(node_name(settings), __version__, settings.node.max_runs)
+        await self.services.lifecycle.join(
+            node_name(settings, self._worker), __version__, settings.node.max_runs
+        )
 
     async def _tell_costs(self) -> None:
         self._slots.tell_costs()
@@ -288,6 +312,7 @@ class _Parts:
         runs, sessions = self.services.runs, self.services.sessions
         strict = self._settings.strict_relay
         readiness = Readiness(self._opened.journal, lambda: self._slots.closing)
+        node = "" if self._worker is None else node_name(self._loaded.settings, self._worker)
         rows = (
             *api_endpoints(
                 Chat(runs, self._streamer, strict=strict),
@@ -304,7 +329,7 @@ class _Parts:
             *node_endpoints(NodesApi(self._node_list())),
             *overview_endpoints(self._overview()),
             *model_endpoints(runs.catalog, int(time.time())),
-            *health_endpoints(readiness, self._numbers),
+            *health_endpoints(readiness, self._all_numbers, node),
             *settings_endpoints(self._settings_view),
             *console_endpoints(PAGE, load_assets()),
         )
@@ -312,7 +337,7 @@ class _Parts:
 
     def _node_list(self) -> NodeList:
         settings = self._loaded.settings
-        about = (0, node_name(settings), __version__, time.time())
+        about = (0, node_name(settings, self._worker), __version__, time.time())
         row = NodeRow(*about, 0, 0, 0.0, labels=settings.node.labels)
         return NodeList(self._opened.nodes, self.services.lifecycle.state, row)
 
@@ -322,19 +347,30 @@ class _Parts:
             quota = QuotaNow(used.runs, slots.most[1], used.cost, slots.money)
             return RunsNow(slots.of(owner), len(slots), *slots.most), quota
 
-        stores, folder = self.services.stores, self._loaded.settings.folder
-        return OverviewApi(self._routes, self.waste, runs, lambda owner: queue_of(stores, owner), folder)
+        stores = self.services.stores
+        return OverviewApi(self._routes, self.waste, runs, lambda owner: queue_of(stores, owner), self._disk)
+
+    async def _disk(self) -> DiskRoom:
+        return await disk_room(self._loaded.settings.folder, self._opened.nodes)
 
     async def _unheld(self) -> int | None:
         """Work that no node holds; None if that cannot be asked now."""
+        if self._opened.nodes is None:
+            return 0
         try:
-            return 0 if self._opened.nodes is None else await self._opened.nodes.count_unheld()
-        except JournalError:
+            async with asyncio.timeout(_PATIENCE):
+                return await self._opened.nodes.count_unheld()
+        except (JournalError, TimeoutError):
             return None
 
-    async def _numbers(self) -> bytes:
-        """What Prometheus reads."""
-        disk = await asyncio.to_thread(disk_room, self._loaded.settings.folder)
+    async def _all_numbers(self) -> bytes:
+        """What Prometheus reads, of all workers if there are several."""
+        own, worker = await self.numbers(), self._worker
+        return own if worker is None else await worker.numbers.all(worker.number, own)
+
+    async def numbers(self) -> bytes:
+        """What this process counts."""
+        disk = await self._disk()
         queued, since = self.services.stores.manager.queued
         routes = {name: _route_now(self._routes.of(name)) for name in self._routes.names}
         waited = 0.0 if since is None else max(time.time() - since, 0.0)

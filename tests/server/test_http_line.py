@@ -3,11 +3,17 @@
 import asyncio
 
 import pytest
-from support.http.memory_server import Lines
+from support.http.memory_server import END, Lines
 
+from turnbuckle.journal.memory import MemoryJournal
+from turnbuckle.journal.port import Claim, Grade, StorageFailed
 from turnbuckle.server.http.client_connection import ClientGone, Interrupted, Presence
+from turnbuckle.server.http.exchange import Streaming
+from turnbuckle.server.streaming.disconnect import DisconnectPolicy
 from turnbuckle.server.streaming.heartbeat import Heartbeat, WaitingReader
+from turnbuckle.server.streaming.run_streamer import RunStreamer
 from turnbuckle.testing.clock import VirtualClock
+from turnbuckle.vocab.ids import RunId
 
 
 class Wire:
@@ -150,3 +156,63 @@ def test_a_beat_does_not_overtake_frames_that_were_drawn_and_not_sent():
         return before, sent[0], len(sent) > 1
 
     assert clock.run(main, quiet=0) == ([], b"drawn", True)
+
+
+@pytest.mark.requirement("E5", "F2")
+def test_nor_does_a_beat_that_had_to_ask_first_what_the_run_waits_for():
+    clock, sent = VirtualClock(), []
+
+    async def send(message) -> None:
+        sent.append(message["body"])
+
+    async def main():
+        wire = Wire()
+        presence = Presence(wire)
+
+        async def stranded(run: RunId) -> None:
+            assert not reader.push(b"drawn")  # something is stored meanwhile, for a client that is slow
+
+        pulse = Heartbeat(keepalive=1000, noop=30, wall=lambda: 0.0, stranded=stranded)
+        reader = WaitingReader(wire, send, Lines(), presence)
+        pulse.add(presence, reader)
+        beating = asyncio.ensure_future(pulse.run(lambda: (), lambda: None))
+        await asyncio.sleep(40)
+        await reader.write(b"drawn")
+        beating.cancel()
+
+    clock.run(main, quiet=0)
+    assert sent == [b"drawn"]
+
+
+@pytest.mark.requirement("E5")
+@pytest.mark.parametrize("last", [b"more", END])
+def test_a_reader_whose_frames_were_on_their_way_as_its_run_was_given_up_is_cut_off_too(last):
+    """Nothing goes out behind a gap: no further frame, no farewell, no proper end."""
+    sent: list[bytes] = []
+
+    async def main():
+        journal, wire, waits = MemoryJournal(), Wire(), asyncio.Event()
+        claim = await journal.claim("r1", "test", 1e9)
+        assert isinstance(claim, Claim)
+        head = await journal.append("r1", [b"one"], after=0, epoch=claim.epoch, grade=Grade.FLUSHED)
+        pulse = Heartbeat(keepalive=15, noop=30, wall=lambda: 0.0)
+        stopped: list[object] = []
+        policy = DisconnectPolicy(lambda run, why: stopped.append((run, why)))
+        streamer = RunStreamer(journal, pulse, policy)
+
+        async def send(message) -> None:
+            if message.get("body") == b"data: one\n\n":
+                waits.set()
+                await asyncio.Event().wait()  # a client that does not read
+            sent.append(message.get("body", b""))
+
+        streaming = Streaming(RunId("r1"), Lines(), on_disconnect="cancel")
+        reading = asyncio.create_task(streamer.perform(streaming, wire, send))
+        await waits.wait()
+        await journal.append("r1", [last], after=head, epoch=claim.epoch, grade=Grade.FLUSHED)
+        streamer.give_up(RunId("r1"), StorageFailed("gone"))
+        await reading
+        return wire.aborted, stopped, streamer._lost
+
+    assert asyncio.run(main()) == (True, [], {})
+    assert sent == [b"", b"data: open\n\n"]

@@ -16,7 +16,8 @@ from support.processes.reserved_port import reserved_port
 from turnbuckle.call.loop import new_loop
 from turnbuckle.errors import CanNotListen
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.server.http.serving import MARKING, address_of
+from turnbuckle.server.http.listeners import address_of
+from turnbuckle.server.http.serving import MARKING
 from turnbuckle.server.settings import ServerSettings
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.vocab.ids import RunId
@@ -274,10 +275,12 @@ def test_a_journal_that_does_not_answer_makes_the_server_not_ready(caplog):
     assert now <= 3
 
 
-def started(drain):
+def started(drain, *more, terminal=None):
     process = subprocess.Popen(
-        [sys.executable, str(TESTS / "support/http/signalled_server.py"), str(drain)],
+        [sys.executable, str(TESTS / "support/http/signalled_server.py"), str(drain), *more],
+        stdin=terminal,
         stdout=subprocess.PIPE,
+        stderr=None if terminal is None else subprocess.DEVNULL,  # which may be a terminal, too
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join((str(TESTS), str(TESTS.parent / "src")))},
     )
@@ -311,3 +314,30 @@ def test_a_second_real_signal_leaves_at_once():
         assert process.stdout.readline() == "leaving within 600\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=100) == 130
+
+
+@pytest.mark.process
+def test_a_late_signal_does_not_kill_a_worker_that_leaves_in_good_order():
+    """A terminal and a supervisor send a signal to all processes, and the parent sends one more."""
+    process, _ = started(0, "worker")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=100)
+    assert (out.splitlines(), process.returncode) == (["leaving within 0", "done"], 0)
+
+
+@pytest.mark.process
+def test_a_terminal_that_was_closed_is_one_wish_however_many_tell_of_it():
+    ours, theirs = os.openpty()
+    process, port = started(600, terminal=theirs)
+    os.close(theirs)
+    with process:
+        os.close(ours)
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout.readline() == "leaving within 600\n"
+        process.send_signal(signal.SIGHUP)
+        with socket.create_connection(("127.0.0.1", port)) as asking:
+            asking.sendall(b"GET /readyz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+            answer = asking.recv(65_536)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=100) == 130
+    assert answer.startswith(b"HTTP/1.1 503 ")

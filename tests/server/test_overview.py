@@ -8,6 +8,7 @@ import pytest
 from support.server.live_server import LiveServer, gate, run_scenario
 
 from turnbuckle.lab.script import CutOff, Finish, Say
+from turnbuckle.service import queue
 
 ASKED = {"model": "agent", "messages": [{"role": "user", "content": "x"}]}
 
@@ -86,6 +87,31 @@ def test_the_queue_tells_what_waits_behind_what_and_only_to_its_owner(tmp_path: 
     assert "turnbuckle_queued_messages 2.0" in numbers
     assert 'turnbuckle_route_standing{route="lab",standing="fit"} 1.0' in numbers
     assert after["queue"] == []
+
+
+@pytest.mark.requirement("H11", "E11")
+@pytest.mark.parametrize("most", [3, 2])
+def test_the_queue_looks_into_every_session_up_to_a_limit_that_is_told(
+    tmp_path: Path, monkeypatch: Any, most: int
+):
+    for name, value in (("_PAGE", 1), ("MOST_SESSIONS", most), ("MOST_SHOWN", 2)):
+        monkeypatch.setattr(queue, name, value)
+
+    async def scenario(server: LiveServer) -> Any:
+        ann = server.owner("ann")
+        runs = [await ann.begin(f"{number}", session=f"s{number // 3}") for number in range(9)]
+        told = (await ann.get("/v1/overview")).json
+        for number in range(1, 10):
+            server.behind.gates.open(number)
+        for last in (2, 5, 8):
+            await ann.ended(runs[last])
+        return told, (await ann.get("/v1/overview")).json
+
+    told, after = run_scenario(scenario, tmp_path, _waits_at_a_gate)
+    assert (told["queued"], told["queue_complete"], len(told["queue"])) == (2 * most, most == 3, 2)
+    if most == 3:
+        assert [one["title"] for one in told["queue"]] == ["1", "2"]
+    assert (after["queued"], after["queue_complete"], after["queue"]) == (0, True, [])
 
 
 @pytest.mark.requirement("H11")

@@ -4,15 +4,16 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 
 import pytest
-from support.processes.commands import ENVIRONMENT
+from support.processes.own_terminal import start_in_terminal
 from support.processes.served_folder import until
+from support.server.live_server import gate, run_scenario
 
 from turnbuckle.app import open_app
 from turnbuckle.config import changed_keys, load, merged
 from turnbuckle.hosting import open_server
+from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.settings import RELOADED, Settings, is_reloaded
 
 BEFORE = """
@@ -144,14 +145,7 @@ def _written(folder):
 def test_a_closed_terminal_stops_a_server_in_good_order_and_an_open_one_reloads_it(tmp_path):
     (tmp_path / "turnbuckle.toml").write_text(BEFORE)
     log = tmp_path / "log"
-    process, terminal = os.forkpty()
-    if process == 0:
-        os.chdir(tmp_path)
-        file = os.open(log, os.O_WRONLY | os.O_CREAT)
-        os.dup2(file, 1)
-        os.dup2(file, 2)
-        command = [sys.executable, "-m", "turnbuckle.cli.main", "serve", "--config", "turnbuckle.toml"]
-        os.execve(sys.executable, command, ENVIRONMENT)
+    process, terminal = start_in_terminal(tmp_path, "serve", "--config", "turnbuckle.toml", log=log)
 
     def told(words):
         until(lambda: log.exists() and words in log.read_text(), log.read_text)
@@ -163,3 +157,25 @@ def test_a_closed_terminal_stops_a_server_in_good_order_and_an_open_one_reloads_
     told("the terminal was closed: shutting down")
     _, status = os.waitpid(process, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_a_run_keeps_the_rules_that_it_began_with_also_for_its_first_tool(tmp_path):
+    def model(request):
+        if any(message["role"] == "tool" for message in request.body["messages"]):
+            return (Say("done"), Finish())
+        return (Say("I look. "), gate(1), Call("read_file", {"path": "note.txt"}), Finish("calls"))
+
+    async def scenario(server):
+        (server.work / "note.txt").write_text("found it")
+        begun = await server.begin("go")
+        async with server.listen(f"/v1/runs/{begun}/events") as reader:
+            await reader.until(b"I look. ")
+            file = tmp_path / "turnbuckle.toml"
+            denied = '[tools]\napproval = { "read_file:note.txt" = "deny" }'
+            file.write_text(file.read_text().replace("[tools]", denied))
+            server.service.reload()
+            server.behind.gates.open(1)
+            events = await reader.rest()
+        return [frame.json["outcome"]["status"] for frame in events if frame.event == "tool_finished"]
+
+    assert run_scenario(scenario, tmp_path, model) == ["finished"]

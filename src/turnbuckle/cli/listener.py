@@ -66,20 +66,24 @@ def serves(host: str, port: int, folder: Path) -> bool:
     another one on the usual port. Where the system does not tell who listens, it is believed."""
     if not (has_writer(folder) and is_turnbuckle(host, port)):
         return False
-    writer, listening = writing_process(folder), _process_at(port)
-    return not writer or not listening or listening.startswith(f"process {writer},")
+    writer, listening = writing_process(folder), list(_processes_at(port))
+    return not writer or not listening or any(each.startswith(f"process {writer},") for each in listening)
 
 
 def _process_at(port: int) -> str:
     """The process that holds a port, as far as this system tells us."""
+    return next(_processes_at(port), "")
+
+
+def _processes_at(port: int) -> Iterator[str]:
+    """All of them: the workers of a server share its port."""
     inodes = set(_inodes(port))
     if not inodes:
-        return ""
+        return
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # somebody else's, or gone
             if any(_leads_to(link) in inodes for link in (folder / "fd").iterdir()):
-                return f"process {folder.name}, {(folder / 'comm').read_text().strip()}"
-    return ""
+                yield f"process {folder.name}, {(folder / 'comm').read_text().strip()}"
 
 
 def _leads_to(link: Path) -> str:

@@ -1,7 +1,6 @@
 """`turnbuckle serve`: the runtime behind HTTP, until somebody stops it."""
 
 import ctypes
-import gc
 import logging
 import os
 import sys
@@ -13,13 +12,15 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from turnbuckle.app import sandbox_of
+from turnbuckle.call.loop import run as run_loop
 from turnbuckle.cli.config import fail, load_again, load_for
 from turnbuckle.cli.echo import echo, echo_at_once
 from turnbuckle.cli.exits import CANCELLED, FAILED, OK
 from turnbuckle.cli.first_screen import Quieter, first_screen, open_browser, reachable
 from turnbuckle.cli.listener import is_turnbuckle, serves
 from turnbuckle.cli.options import Config
-from turnbuckle.cli.run import guarded
+from turnbuckle.cli.run import told
+from turnbuckle.cli.workers import LEFT, WorkerParent, WorkerReady, calm_collector, require_database
 from turnbuckle.config import Loaded
 from turnbuckle.errors import CanNotListen
 from turnbuckle.hosting import open_server
@@ -43,6 +44,7 @@ def serve_it(
     workspace: Path | None = None,
     host: str | None = None,
     port: int | None = None,
+    workers: int | None = None,
     open_page: Annotated[bool, Parameter(name="--open", show_default=False)] = False,
 ) -> int:
     """Serve the OpenAI-compatible API, and the runs and sessions behind it.
@@ -55,37 +57,59 @@ def serve_it(
         The address to listen on.
     port
         The port to listen on; 0 takes any free one.
+    workers
+        Processes that share the port, each on a core of its own; more than one needs a journal in Postgres.
     open_page
         Open the console in a browser, if there is a display here and somebody in front of it.
     """
-    changes = {"server.host": host, "server.port": port}
+    changes = {"server.host": host, "server.port": port, "server.workers": workers}
     _share_memory_between_threads()
     again = partial(load_again, config, workspace=workspace, changes=changes)
-    return guarded(
-        lambda: _serve(
-            load_for(config, workspace=workspace, changes=changes), again=again, open_page=open_page
-        )
-    )
+
+    def serve_as_set() -> int:
+        loaded = load_for(config, workspace=workspace, changes=changes)
+        if loaded.settings.server.workers > 1:
+            return _serve_by_workers(loaded, again=again, open_page=open_page)
+        return run_loop(_serve(loaded, again=again, open_page=open_page))
+
+    return told(serve_as_set)
+
+
+def _serve_by_workers(loaded: Loaded, *, again: Callable[[], Loaded], open_page: bool) -> int:
+    require_database(loaded)
+
+    def announce(ready: WorkerReady) -> None:
+        _announce(loaded, lambda: ready.needs_key, open_page, ready.address)
+
+    try:
+        return WorkerParent(loaded, again, announce).run()
+    except (CanNotListen, InUse) as error:
+        return _refused(error, loaded)
 
 
 async def _serve(loaded: Loaded, *, again: Callable[[], Loaded], open_page: bool) -> int:
-    server = loaded.settings.server
     try:
         async with open_server(loaded, again=again) as service:
-            _calm_collector()
+            calm_collector()
             announce = partial(_announce, loaded, lambda: service.app.needs_key, open_page)
             await serve(service, ShutdownSignal(_leave_at_once), announce)
     except (CanNotListen, InUse) as error:
-        if not is_turnbuckle(server.host, server.port):
-            return fail(error, FAILED)
-        near = reachable(f"http://{server.host}:{server.port}")
-        if isinstance(error, InUse) and serves(server.host, server.port, Path(loaded.settings.folder)):
-            return fail(f"{error}. It is a server, which listens on {near}", FAILED)
-        if isinstance(error, InUse):
-            return fail(f"{error}. It is not the server on {near}, which is another turnbuckle", FAILED)
-        ways = "use that one, stop it, or start this one with --port 0 for any free port"
-        return fail(f"another turnbuckle listens on {near} already: {ways}", FAILED)
+        return _refused(error, loaded)
     return OK
+
+
+def _refused(error: CanNotListen | InUse, loaded: Loaded) -> int:
+    """Say who has the port or the folder already."""
+    server = loaded.settings.server
+    if not is_turnbuckle(server.host, server.port):
+        return fail(error, FAILED)
+    near = reachable(f"http://{server.host}:{server.port}")
+    if isinstance(error, InUse) and serves(server.host, server.port, Path(loaded.settings.folder)):
+        return fail(f"{error}. It is a server, which listens on {near}", FAILED)
+    if isinstance(error, InUse):
+        return fail(f"{error}. It is not the server on {near}, which is another turnbuckle", FAILED)
+    ways = "use that one, stop it, or start this one with --port 0 for any free port"
+    return fail(f"another turnbuckle listens on {near} already: {ways}", FAILED)
 
 
 def _share_memory_between_threads() -> None:
@@ -99,15 +123,6 @@ def _share_memory_between_threads() -> None:
 
 _M_ARENA_MAX = -8
 _ARENAS = 2
-
-
-def _calm_collector() -> None:
-    """Python looks for cycles of garbage after every 700 new objects, and now and then at all objects there
-    are. A hundred streams that begin at once make that a tenth of the work. What is there by now stays, so it
-    is never looked at again, and the rest is looked at less often; that costs a few megabytes at most."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 10, 10)
 
 
 def _announce(loaded: Loaded, needs_key: Callable[[], bool], open_page: bool, address: str) -> None:
@@ -124,5 +139,5 @@ def _announce(loaded: Loaded, needs_key: Callable[[], bool], open_page: bool, ad
 
 
 def _leave_at_once() -> None:
-    echo_at_once("left at once; runs that were under way go on after the next start")
+    echo_at_once(LEFT)
     os._exit(CANCELLED)

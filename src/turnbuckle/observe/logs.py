@@ -203,6 +203,21 @@ def open_log(
 
 
 @contextmanager
+def open_plain_log(form: Form, redactor: Redactor) -> Iterator[logging.Handler]:
+    """The same without a thread, for a process that forks and says little."""
+    handler, ours = logging.StreamHandler(sys.stderr), logging.getLogger("turnbuckle")
+    handler.setFormatter(JsonForm(redactor) if form == "json" else PlainForm(redactor))
+    before = ours.level
+    logging.getLogger().addHandler(handler)
+    ours.setLevel(logging.INFO)
+    try:
+        yield handler
+    finally:
+        ours.setLevel(before)
+        logging.getLogger().removeHandler(handler)
+
+
+@contextmanager
 def _only_what_is_written() -> Iterator[None]:
     """By itself every line is asked for its thread, its process and its place in the code, which costs as
     much as all the rest of it. None of that stands in ours; these are the switches that the handbook of

@@ -18,6 +18,17 @@ class ServerSettings(Struct, frozen=True):
     port: Annotated[
         int, Meta(ge=0, le=65535, description="The port to listen on. 0 takes any free port.")
     ] = 8765
+    workers: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=64,
+            description=(
+                "Processes that share the port, each of which can use one core. More than one needs a "
+                "journal in Postgres ([more than one core](scale.md#more-than-one-core))."
+            ),
+        ),
+    ] = 1
     api_keys: Annotated[
         tuple[str, ...],
         Meta(

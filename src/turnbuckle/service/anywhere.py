@@ -14,23 +14,24 @@ import inspect
 import logging
 import typing
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from turnbuckle import errors
 from turnbuckle.errors import (
+    ChangingHands,
     ClaimLost,
     InvalidValue,
     LimitReached,
     NotNow,
     RunHeld,
-    SessionBusy,
     TurnbuckleError,
 )
 from turnbuckle.journal.nodes import Nodes, NodeTimeout
-from turnbuckle.journal.port import Conflict, Fenced, JournalError, StorageFailed, StreamRow
+from turnbuckle.journal.port import Conflict, Fenced, JournalError, StorageError, StorageFailed, StreamRow
+from turnbuckle.journal.trouble import FAULTS
 from turnbuckle.runtime.session_manager import HeldElsewhere
 
 P = ParamSpec("P")
@@ -39,8 +40,8 @@ _TRIES = 20
 _MOMENT = 0.05  # seconds until it is asked again who has a stream that is just changing hands
 _STORAGE = "StorageError"
 _ELSEWHERE = "elsewhere"
-_LOST = (HeldElsewhere, RunHeld, ClaimLost, Fenced, Conflict)
-"""Another node has it, or took it over while this one stood still."""
+_LOST = (HeldElsewhere, RunHeld, ChangingHands, ClaimLost, Fenced, Conflict)
+"""Another node has it, is about to, or took it over while this one stood still."""
 _UNEXPECTED = "unexpected"
 
 log = logging.getLogger("turnbuckle.nodes")
@@ -72,6 +73,13 @@ class _NodeAnswer(Struct, frozen=True, omit_defaults=True):
     param: str = ""
     after: float = 0.0
     run: str = ""
+
+
+class NodeResults(Struct, Generic[T], frozen=True):
+    """What other nodes gave, and the names of those that did not say."""
+
+    given: list[T]
+    missing: list[str]
 
 
 def anywhere(which: str) -> Callable[[Method[S, P, T]], Method[S, P, T]]:
@@ -134,7 +142,7 @@ class NodeDesk:
                 try:
                     told = await self.nodes.ask(stream, question)
                 except NodeTimeout as error:
-                    raise SessionBusy(str(error)) from None
+                    raise ChangingHands(str(error)) from None
             if told is None:
                 try:
                     return await here()
@@ -148,17 +156,48 @@ class NodeDesk:
             if answer.error:
                 raise _error_of(answer)
             return msgspec.json.decode(answer.result, type=_types(method)["return"])
-        raise SessionBusy("it changes hands at this moment; try again")
+        raise ChangingHands("it changes hands at this moment; try again")
 
     async def from_all(
         self, service: Serving, method: Method[S, P, T], *args: P.args, **kwargs: P.kwargs
-    ) -> list[T | None]:
-        """What the method gives on every other node; None for one that does not say. It must only look."""
+    ) -> NodeResults[T]:
+        """What the method gives on every other node. It must only look."""
         given = inspect.signature(method).bind(service, *args, **kwargs).arguments
         given.pop("self")
         answers = await self.nodes.ask_all(_written(type(service).__name__, method, given))
         of = _types(method)["return"]
-        return [None if answer is None else _result_of(answer, of) for answer in answers]
+        results: NodeResults[T] = NodeResults([], [])
+        for reply in answers:
+            told = None if reply.data is None else msgspec.json.decode(reply.data, type=_NodeAnswer)
+            if told is None or told.error:
+                results.missing.append(reply.node)
+            else:
+                results.given.append(msgspec.json.decode(told.result, type=of))
+        return results
+
+    async def from_whoever(
+        self, service: Serving, method: Method[S, P, T | None], *args: P.args, **kwargs: P.kwargs
+    ) -> T | None:
+        """What the method gives on the one other node that has what it is about; the others give None. Raises
+        what it raises there, and ChangingHands if none has it that said something, and some said nothing. It
+        may be done twice."""
+        given = inspect.signature(method).bind(service, *args, **kwargs).arguments
+        given.pop("self")
+        question = _written(type(service).__name__, method, given)
+        silent: list[str] = []
+        for reply in await self.nodes.ask_all(question, patient=True):
+            if reply.data is None:
+                silent.append(reply.node)
+            else:
+                answer = msgspec.json.decode(reply.data, type=_NodeAnswer)
+                if answer.error:
+                    raise _error_of(answer)
+                result = msgspec.json.decode(answer.result, type=_types(method)["return"])
+                if result is not None:
+                    return typing.cast(T, result)
+        if silent:
+            raise ChangingHands(f"{', '.join(silent)} did not answer, and may have it; try again")
+        return None
 
     async def perform(self, data: bytes) -> bytes:
         """What another node asks for."""
@@ -185,11 +224,6 @@ def _written(service: str, method: Callable[..., Any], given: Mapping[str, Any])
     return msgspec.json.encode(_NodeQuestion(service, method.__name__, raw))
 
 
-def _result_of(told: bytes, of: Any) -> Any:
-    answer = msgspec.json.decode(told, type=_NodeAnswer)
-    return None if answer.error else msgspec.json.decode(answer.result, type=of)
-
-
 @functools.cache
 def _types(method: Callable[..., Any]) -> dict[str, Any]:
     return typing.get_type_hints(method)
@@ -197,7 +231,8 @@ def _types(method: Callable[..., Any]) -> dict[str, Any]:
 
 def _told_of(error: TurnbuckleError | JournalError) -> _NodeAnswer:
     if isinstance(error, JournalError):
-        return _NodeAnswer(error=_STORAGE, words=str(error))
+        fault = error.fault if isinstance(error, StorageError) else ""
+        return _NodeAnswer(error=_STORAGE, words=str(error), param=fault)
     known = next(kind.__name__ for kind in type(error).__mro__ if hasattr(errors, kind.__name__))
     return _NodeAnswer(
         error=known,
@@ -211,7 +246,7 @@ def _told_of(error: TurnbuckleError | JournalError) -> _NodeAnswer:
 def _error_of(told: _NodeAnswer) -> Exception:
     """The same error again."""
     if told.error == _STORAGE:
-        return StorageFailed(told.words)
+        return FAULTS.get(told.param, StorageFailed)(told.words)
     kind = getattr(errors, told.error, None)
     if kind is None:
         return RuntimeError(f"another node could not do it: {told.words}")

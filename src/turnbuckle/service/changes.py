@@ -6,16 +6,18 @@ Only tools that change files themselves are seen. What a command does to files i
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.errors import ChangeUnknown, DraftUnknown, FileNotAsLeft, InvalidValue, RunActive
 from turnbuckle.runtime.idempotency import Turns
 from turnbuckle.runtime.runs import RUNNING
 from turnbuckle.runtime.undo import FileUndone, UndoLog, undo_name, undone_in
+from turnbuckle.service.anywhere import NodeDesk
 from turnbuckle.service.changed_files import ChangedFile, ChangeKind, changed_file
 from turnbuckle.service.owners import Owner
 from turnbuckle.service.runs import RunService
 from turnbuckle.service.stores import Stores
-from turnbuckle.tools.restore import RunFiles
+from turnbuckle.tools.restore import NOT_KEPT, RunFiles
 from turnbuckle.tools.spec import ToolError
 from turnbuckle.tools.threads import in_thread
 from turnbuckle.vocab.file_change import TouchedFile
@@ -57,6 +59,12 @@ class ChangeService:
         self._files = files
         self._turns = Turns()
 
+    @property
+    def desk(self) -> NodeDesk | None:
+        """The other nodes, if there may be any. Contents are kept by the one that changed the file, unless
+        all nodes share a store."""
+        return self._stores.desk
+
     async def known(self, run: str, owner: Owner) -> None:
         """Raises RunUnknown."""
         await self._runs.find(run, owner)
@@ -64,6 +72,16 @@ class ChangeService:
     async def diffs(self, run: str, owner: Owner) -> list[FileDiff]:
         """Each file that a run has changed, with its whole diff. Raises RunUnknown."""
         found = (await self._runs.find(run, owner)).run
+        made = await self._diffs_here(found)
+        if self.desk is None or all(one.note != NOT_KEPT for one in made):
+            return made
+        elsewhere = await self.desk.from_all(self, ChangeService._diffs_here, found)
+        kept = {one.path: one for each in elsewhere.given for one in each if one.note != NOT_KEPT}
+        missing = f"{NOT_KEPT} here, and did not come from {', '.join(elsewhere.missing)}: try again"
+        note = missing if elsewhere.missing else NOT_KEPT
+        return [kept.get(one.path, replace(one, note=note)) if one.note == NOT_KEPT else one for one in made]
+
+    async def _diffs_here(self, found: RunId) -> list[FileDiff]:
         touched = (await self._runs.fold(found)).touched
         undone = await undone_in(self._stores.journal, found) if touched else ()
         made: list[FileDiff] = []
@@ -81,6 +99,15 @@ class ChangeService:
         row = await self._runs.row(found, owner)
         if row.status == RUNNING:
             raise RunActive(f"the run {found} is under way; stop it first")
+        done = await self._undo_here(found, path, by, row.parent)
+        if done is None and self.desk is not None:
+            done = await self.desk.from_whoever(self, ChangeService._undo_here, found, path, by, row.parent)
+        if done is None:
+            raise FileNotAsLeft(f"{path}: {NOT_KEPT}, so it cannot be undone")
+        return done
+
+    async def _undo_here(self, found: RunId, path: str, by: str, session: str) -> ChangedFile | None:
+        """None if what was there before is not kept here."""
         async with self._turns.of(found):
             file = next((one for one in (await self._runs.fold(found)).touched if one.path == path), None)
             if file is None:
@@ -88,11 +115,15 @@ class ChangeService:
             undone = await undone_in(self._stores.journal, found)
             if changed_file(file, undone).undone_at is not None:
                 raise FileNotAsLeft(f"{path} was undone already")
-            done = await self._undo(found, row.parent, file, by)
+            files = await self._of(found)
+            if not await in_thread(lambda: files.keeps(file)):
+                return None
+            done = await self._undo(files, found, session, file, by)
             return changed_file(file, (*undone, done))
 
-    async def _undo(self, run: RunId, session: str, file: TouchedFile, by: str) -> FileUndone:
-        files = await self._of(run)
+    async def _undo(
+        self, files: RunFiles, run: RunId, session: str, file: TouchedFile, by: str
+    ) -> FileUndone:
         async with UndoLog(self._stores.journal, self._stores.environment, run, session) as log:
             await log.write(file.path, file.after, "asked", by)
             try:

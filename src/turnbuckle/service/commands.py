@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from turnbuckle.errors import InvalidValue, RuleUnknown, SessionBusy
 from turnbuckle.journal.port import StreamQuery
 from turnbuckle.runtime.held_session import KIND
+from turnbuckle.runtime.room import usual_size
 from turnbuckle.runtime.runs import NewRun
 from turnbuckle.runtime.session_manager import SessionManager
 from turnbuckle.runtime.session_messages import Accepted, IncomingMessage
@@ -30,11 +31,11 @@ from turnbuckle.session.commands import (
     words_behind,
 )
 from turnbuckle.turn.facts import SESSION
-from turnbuckle.turn.ledger import CHARACTERS_PER_TOKEN
 from turnbuckle.turn.policy import for_options
-from turnbuckle.turn.window import told
+from turnbuckle.turn.window import estimate, told
 from turnbuckle.vocab.ids import SessionId
 
+TOLD_WHOLE = "Undone: the model gets the full history again, as far as it fits."
 _LISTED = 10
 
 
@@ -58,7 +59,7 @@ class SessionContext(Struct, frozen=True):
 
 def context_text(use: SessionContext) -> str:
     """The same for a person."""
-    lines = [f"The model is told {told(use.used, use.window)}."]
+    lines = [f"The model gets {told(use.used, use.window)}."]
     if use.messages:
         lines += [f"This stands for {use.messages:,} earlier messages, which are all kept:", "", use.summary]
     elif use.compacted_by:
@@ -84,7 +85,7 @@ class Commands:
                 return CommandReply(await self._listed(new.user))
             case "tools":
                 runs = self._sessions.runs
-                policy = replace(runs.policy, allowed=runs.rules.allowed.of(new.user))
+                policy = replace(runs.policy, allowed=await runs.rules.allowed.listed(new.user))
                 return CommandReply(tools_text(for_options(policy, new.options)))
             case "rules":
                 return CommandReply(await self._rules_text(rule_to_remove(new.words), new.user))
@@ -98,7 +99,7 @@ class Commands:
     async def _rules_text(self, rule: str, user: str) -> str:
         rules = RuleService(self._sessions.runs.rules.allowed)
         if not rule:
-            return rules.words(user)
+            return await rules.words(user)
         try:
             gone = await rules.remove(rule, user)
         except RuleUnknown as error:
@@ -126,11 +127,7 @@ class Commands:
                 return await self._compacted(worker, new, said)
             case "undo compaction":
                 undone = await worker.undo_compaction(said.run)
-                return CommandReply(
-                    "There is no compaction to undo."
-                    if undone is None
-                    else "Undone: the model gets the full history again, as far as it fits."
-                )
+                return CommandReply("There is no compaction to undo." if undone is None else TOLD_WHOLE)
             case "context":
                 return CommandReply(context_text(await self.context(worker)))
             case "retry":
@@ -159,7 +156,10 @@ class Commands:
         measure = (
             running.turn.measure if running is not None and running.turn.measure else conversation.measure
         )
-        used = measure.tokens if measure is not None else conversation.characters // CHARACTERS_PER_TOKEN
+        if measure is not None:
+            used = measure.tokens
+        else:  # nobody has counted it yet
+            used = estimate(conversation.messages) + usual_size(runs.tools_of(last).specs())
         counted = measure.model if measure is not None else ""
         route = next((one for one in runs.policy.routes if one.model == counted), route)
         compaction = conversation.compaction
@@ -178,9 +178,10 @@ class Commands:
             run = await worker.undo(said.run)
         except SessionBusy as busy:
             return CommandReply(f"Not now: {busy}.")
-        return CommandReply(
-            "There is nothing to undo." if run is None else "Undone: your last message and its answer."
-        )
+        if run is None:
+            return CommandReply("There is nothing to undo.")
+        is_compaction = await worker.was_compaction(run)
+        return CommandReply(TOLD_WHOLE if is_compaction else "Undone: your last message and its answer.")
 
     async def _retried(self, worker: SessionWorker, said: IncomingMessage, name: str) -> CommandReply:
         try:

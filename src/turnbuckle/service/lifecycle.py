@@ -55,6 +55,8 @@ class Lifecycle:
         self._most = 0
         self._leaving = False
         self._looking: asyncio.Task[None] | None = None
+        self._looks_again = False
+        self._failed: type[Exception] | None = None
         self._left_alone: dict[str, float] = {}
         """By the names of runs and sessions: until when they are not looked at."""
 
@@ -219,7 +221,9 @@ class Lifecycle:
         return self._most - taken if self._most else _MOST_AT_ONCE
 
     def _look(self) -> None:
-        """There may be work that nobody holds."""
+        """There may be work that nobody holds. What is called for during a look may have come too late for
+        it, so there is another one then."""
+        self._looks_again = self._looking is not None
         if self._looking is None and not self._leaving and self._room > 0:
             self._looking = asyncio.create_task(self._take_what_is_there(), name="work of other nodes")
 
@@ -233,9 +237,15 @@ class Lifecycle:
             room = max(self._room, 0)
             await self._take_all(found.runs[:room], found.sessions[: max(room - len(found.runs), 0)])
         except (TurnbuckleError, JournalError) as error:
-            log.warning("runs that nobody drives cannot be resumed now: %s", error)
+            if type(error) is not self._failed:  # it is looked for several times a second
+                log.warning("runs that nobody drives cannot be resumed now: %s", error)
+            self._failed = type(error)
+        else:
+            self._failed = None
         finally:
             self._looking = None
+            if self._looks_again:
+                self._look()
 
     def _leave_alone(self, name: str, *, forever: bool = False) -> None:
         self._left_alone[name] = self._stores.environment.wall() + (1e9 if forever else _AGAIN)

@@ -300,6 +300,12 @@ class Slots:
             self._quotas.spend(run, cost)
         self._quotas.release(run, ended=ended)
 
+    def queue(self, run: RunId, session: str) -> None:
+        """It is stored, and waits for a node that has room. Here it takes none; it still counts against its
+        owner."""
+        if self._let_go(run) and self._quotas is not None:
+            self._quotas.queue(run, session)
+
     def tell_costs(self) -> None:
         """Say what the runs under way have cost, if there is a budget that it counts against."""
         if not self._money or self._quotas is None:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from turnbuckle.errors import RuleUnknown
 from turnbuckle.journal.port import StorageFailed
-from turnbuckle.runtime.consent_book import ConsentBook, GivenRule
+from turnbuckle.runtime.consent_book import GivenRule, RuleBook
 from turnbuckle.service.owners import LOCAL, Owner
 from turnbuckle.turn.consent import rule_text
 
@@ -29,13 +29,12 @@ class RuleView(Struct, frozen=True):
 class RuleService:
     """All surfaces share one."""
 
-    def __init__(self, book: ConsentBook) -> None:
+    def __init__(self, book: RuleBook) -> None:
         self._book = book
 
-    def list(self, owner: Owner) -> list[RuleView]:
-        """The oldest first."""
-        rules = self._book.all() if owner is None else self._book.of(owner)
-        return [rule_view(rule) for rule in rules]
+    async def list(self, owner: Owner) -> list[RuleView]:
+        """The oldest first. Raises StorageError."""
+        return [rule_view(rule) for rule in await self._book.listed(owner)]
 
     async def remove(self, rule: str, owner: Owner) -> RuleView:
         """The next call that it would have allowed is asked about. Raises RuleUnknown, and StorageFailed if
@@ -48,9 +47,9 @@ class RuleService:
             raise RuleUnknown.named(rule)
         return rule_view(gone)
 
-    def words(self, owner: str) -> str:
+    async def words(self, owner: str) -> str:
         """The same as a list for a person."""
-        rules = self.list(owner)
+        rules = await self.list(owner)
         if not rules:
             return "Nothing is always allowed."
         lines = [f"{one.id}  {one.text}{_bound(one)}" for one in rules]

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnbuckle.errors import ApprovalUnknown, RunUnfinished, RunUnknown
+from turnbuckle.errors import ApprovalUnknown, RunUnfinished, RunUnknown, TurnbuckleError
 from turnbuckle.journal.port import Item, JournalError, StreamQuery, StreamRow
 from turnbuckle.journal.tail import read_all
 from turnbuckle.narrate.waiting import WaitingOn
@@ -40,6 +40,14 @@ class _Standing(Struct, frozen=True):
     sums: RunSums = RunSums()
 
 
+class ListedRuns(Struct, frozen=True):
+    """Runs as a list shows them. `missing` are nodes that did not answer: how the runs stand that they drive
+    is not known."""
+
+    lines: list[RunLine]
+    missing: Sequence[str] = ()
+
+
 class RunReading:
     """The half of `RunService` that changes nothing."""
 
@@ -51,6 +59,8 @@ class RunReading:
         self.spending = stores.spending
         self.is_read: Callable[[RunId], bool] = lambda _: False
         """Whether anybody reads a run here."""
+        self.is_kept: Callable[[RunId], bool] = lambda _: False
+        """Whether anybody reads a run here who would end it by leaving."""
 
     def live(self, run: RunId) -> Running | None:
         """The run, if it is driven here at this moment."""
@@ -66,12 +76,24 @@ class RunReading:
         assert self.desk is not None
         try:
             told = await self.desk.from_all(self, RunReading._is_read_here, run)
-            return any(is_read is not False for is_read in told)
+            return any(told.given) or bool(told.missing)
         except JournalError:
             return True
 
+    async def is_kept_elsewhere(self, run: RunId) -> bool:
+        """Whether somebody at another node would end it by leaving, and has not left. If that cannot be found
+        out, nobody would: a stop must work."""
+        assert self.desk is not None
+        try:
+            return bool(await self.desk.from_whoever(self, RunReading._is_kept_here, run))
+        except (JournalError, TurnbuckleError):
+            return False
+
     async def _is_read_here(self, run: RunId) -> bool:
         return self.is_read(run)
+
+    async def _is_kept_here(self, run: RunId) -> bool | None:
+        return self.is_kept(run) or None
 
     def _goes_on_elsewhere(self, row: StreamRow) -> bool:
         """Whether another node drives it; one that died a moment ago counts."""
@@ -97,7 +119,7 @@ class RunReading:
         try:
             return await self._begun(run, owner)
         except RunUnknown:
-            waiting = await self._manager.find_waiting(run, owner)
+            waiting = await self._manager.find_waiting(run, owner, alone=self.desk is None)
         if waiting is None:
             return await self._begun(run, owner)  # its turn came between the two looks
         session, message = waiting
@@ -138,14 +160,14 @@ class RunReading:
 
     async def page(
         self, wanted: StreamQuery, owner: Owner, place: tuple[float, str] | None = None, limit: int = 50
-    ) -> tuple[list[StreamRow], list[RunLine]]:
+    ) -> tuple[list[StreamRow], ListedRuns]:
         """A page of runs, the last touched first: as the index has them, and as they are shown."""
         rows = await self._journal.streams(replace(wanted, kind=RUN, user=of(owner)), place, limit)
         return rows, await self._lines(rows, owner)
 
     async def search(
         self, wanted: StreamQuery, fits: RunFilter, owner: Owner, after: str = "", limit: int = 50
-    ) -> tuple[list[RunLine], str]:
+    ) -> tuple[ListedRuns, str]:
         """A page of the runs that fit, and where it ended. It may hold fewer than were asked for, even none,
         and still lead on. Raises InvalidValue."""
 
@@ -156,10 +178,11 @@ class RunReading:
         found = await find_runs(self._journal, wanted, fits, route_of, after, limit)
         return await self._lines(found.rows, owner), found.next
 
-    async def _lines(self, rows: Sequence[StreamRow], owner: Owner) -> list[RunLine]:
+    async def _lines(self, rows: Sequence[StreamRow], owner: Owner) -> ListedRuns:
         sums = {row.name: await self.spending.sums_of(row) for row in rows}
-        elsewhere = await self._standing(rows)
-        return [self._line_of(row, owner, sums[row.name], elsewhere.get(row.name)) for row in rows]
+        elsewhere, missing = await self._standing(rows)
+        lines = [self._line_of(row, owner, sums[row.name], elsewhere.get(row.name)) for row in rows]
+        return ListedRuns(lines, missing)
 
     def _line_of(self, row: StreamRow, owner: Owner, sums: RunSums, standing: _Standing | None) -> RunLine:
         if self._goes_on_elsewhere(row):
@@ -168,15 +191,14 @@ class RunReading:
             return replace(line, status=told.status)
         return line_of(row, owner, self._runs.live(RunId(row.name)), sums.spent, sums.route)
 
-    async def _standing(self, rows: Sequence[StreamRow]) -> dict[str, _Standing]:
-        """Of those that other nodes drive: how they stand. One that does not answer is left out."""
+    async def _standing(self, rows: Sequence[StreamRow]) -> tuple[dict[str, _Standing], Sequence[str]]:
+        """Of those that other nodes drive: how they stand, and which nodes did not say."""
         names = [RunId(row.name) for row in rows if self._goes_on_elsewhere(row)]
         if self.desk is None or not names:
-            return {}
-        found: dict[str, _Standing] = {}
-        for answer in await self.desk.from_all(self, RunReading._standing_here, names):
-            found |= answer or {}
-        return found
+            return {}, ()
+        told = await self.desk.from_all(self, RunReading._standing_here, names)
+        found = {name: standing for each in told.given for name, standing in each.items()}
+        return found, told.missing if len(found) < len(names) else ()
 
     async def _standing_here(self, runs: list[RunId]) -> dict[str, _Standing]:
         found: dict[str, _Standing] = {}
@@ -219,7 +241,7 @@ class RunReading:
         except RunUnknown:
             session = public_session(owner, begun.session)
             return RunLine(begun.run, session, "queued", "", begun.created, begun.created)
-        return (await self._lines([row], owner))[0]
+        return (await self._lines([row], owner)).lines[0]
 
     async def brief(self, run: str, owner: Owner) -> RunLine:
         """A run as a list shows it, without reading it: for whoever follows it anyway. Raises RunUnknown."""

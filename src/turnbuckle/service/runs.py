@@ -16,17 +16,20 @@ from msgspec.structs import replace
 
 from turnbuckle.errors import (
     ApprovalSettled,
+    ChangingHands,
     InvalidValue,
     RunActive,
     RunHeld,
     RunUnknown,
     SessionBusy,
+    TooManyRuns,
     TurnbuckleError,
 )
 from turnbuckle.journal.port import JournalError, StreamRow
 from turnbuckle.narrate.receipt import Receipt, receipt
 from turnbuckle.runtime.client_calls import Handover, finder
 from turnbuckle.runtime.driver import PersonsAnswer
+from turnbuckle.runtime.held_session import ACTIVE
 from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.idempotency import Replay
 from turnbuckle.runtime.running import Running
@@ -153,7 +156,7 @@ class RunService(RunReading):
         if not leaves:
             self.watch.began(running, new.user)
         else:
-            self._give_away(run)
+            self._give_away(run, running.turn.session)
         created = running.turn.started_at if new.origin.created is None else new.origin.created
         return RunHandle(run, running.turn.session, new.origin, created, mine=True)
 
@@ -172,7 +175,11 @@ class RunService(RunReading):
             return RunHandle(run, session, new.origin, self._stores.environment.wall())
         slots, worker = self.watch.slots, self._manager.of(session)
         if worker is None or worker.rests:
-            await slots.admit(new.user, new.run)
+            try:
+                await slots.admit(new.user, new.run)
+            except TooManyRuns:
+                if worker is not None or not await self._waits_for_node(session):
+                    raise  # what waits behind another message needs no slot of its own
         gives_away = worker is None and self.is_full()
 
         async def say(worker: SessionWorker) -> Accepted:
@@ -180,7 +187,7 @@ class RunService(RunReading):
             accepted = await worker.say(said)
             if gives_away:
                 await worker.close()
-                self._give_away(accepted.run)
+                self._give_away(accepted.run, session)
             return accepted
 
         try:
@@ -205,11 +212,18 @@ class RunService(RunReading):
         into = RunHandle(taken.run, session, new.origin, taken.at, taken.after, taken.id, taken.again)
         return await self.steered(into, taken.id) or into
 
-    def _give_away(self, run: RunId) -> None:
+    def _give_away(self, run: RunId, session: SessionId) -> None:
         """It is stored, and for a node that has room."""
-        self.watch.slots.release(run)
+        self.watch.slots.queue(run, session)
         if self.desk is not None:
             self.desk.nodes.call()
+
+    async def _waits_for_node(self, session: SessionId) -> bool:
+        """Whether something was said there already that waits for a node with room."""
+        if self.desk is None:
+            return False
+        rows = await self._stores.rows(SESSION, session)
+        return bool(rows) and rows[0].status == ACTIVE
 
     def _in_the_way(self, session: SessionId, busy: SessionBusy) -> SessionBusy:
         worker = self._manager.of(session)
@@ -257,13 +271,16 @@ class RunService(RunReading):
 
     # People
 
-    async def pending(self, owner: Owner) -> Sequence[ApprovalView]:
-        """Everything that waits for this owner's people, in any run that is driven."""
+    async def pending(self, owner: Owner) -> tuple[Sequence[ApprovalView], Sequence[str]]:
+        """Everything that waits for this owner's people, in any run that is driven; and the nodes that did
+        not answer."""
         waiting = await self._pending_here(owner)
+        missing: list[str] = []
         if self.desk is not None:
-            for more in await self.desk.from_all(self, RunService._pending_here, owner):
-                waiting += more or []
-        return waiting
+            elsewhere = await self.desk.from_all(self, RunService._pending_here, owner)
+            waiting += [one for each in elsewhere.given for one in each]
+            missing = elsewhere.missing
+        return sorted(waiting, key=lambda one: one.run), missing  # the same at every node, so that pages fit
 
     async def _pending_here(self, owner: Owner) -> list[ApprovalView]:
         waiting: list[ApprovalView] = []
@@ -292,6 +309,8 @@ class RunService(RunReading):
         given = (approval, _VERDICTS[decision], by, text)
         if running is None or not await running.answer(*given, always=always):
             status = (await self.approval(run, approval)).status
+            if status == "pending" and self.desk is not None and (await self.row(run)).status == RUNNING:
+                raise ChangingHands("no server drives this run at this moment; try again")
             kept = "kept until its run is taken up again" if status == "pending" else status
             raise ApprovalSettled(f"this question is no longer open: it is {kept}")
         return await self.approval(run, approval)
@@ -345,7 +364,7 @@ class RunService(RunReading):
 
     async def withdraw(self, run: RunId, owner: Owner = None, why: str = WITHDRAWN, by: str = "") -> bool:
         """Take back the message that would begin this run, if it still waits."""
-        waiting = await self._manager.find_waiting(run, owner)
+        waiting = await self._manager.find_waiting(run, owner, alone=self.desk is None)
         if waiting is None:
             return False
         session, _ = waiting
@@ -379,8 +398,9 @@ class RunService(RunReading):
         if not rows:
             if not await self._stores.sessions.delete_run(run):
                 raise RunActive(f"the run {run} is under way; stop it first")
-            if self._runs.background is not None:
-                await self._runs.background.end_all(session)  # nobody would know whose they are
+            await self._end_processes(session)  # nobody would know whose they are
+            if self.desk is not None:
+                await self.desk.from_all(self, RunService._end_processes, session)
             return
         try:
             await self._manager.with_worker(session, rows[0].user, lambda worker: worker.forget(run))
@@ -388,3 +408,8 @@ class RunService(RunReading):
             raise
         except SessionBusy as busy:  # it is under way, or was told to one that is
             raise RunActive(str(busy)) from None
+
+    async def _end_processes(self, session: SessionId) -> bool:
+        if self._runs.background is not None:
+            await self._runs.background.end_all(session)
+        return True

@@ -76,9 +76,9 @@ def make_services(
         manager.fits = pins.fits
     stores = Stores(journal, runs, Sessions(journal, runs), manager, idempotency, spending, desk, pins)
     service, sessions = RunService(stores, watch), SessionService(stores)
-    if desk is not None:
-        desk.serve(service, sessions)
     changes = ChangeService(stores, service, files)
+    if desk is not None:
+        desk.serve(service, sessions, changes)
     rules_service = RuleService(runs.rules.allowed)
     lifecycle = Lifecycle(stores, service)
     return Services(service, sessions, lifecycle, stores, changes, rules_service, quotas)

@@ -33,7 +33,7 @@ from turnbuckle.runtime.session_messages import IncomingMessage
 from turnbuckle.runtime.session_worker import SessionWorker
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.runtime.transcript import MessagePlace, SessionMessage
-from turnbuckle.service.anywhere import NodeDesk, anywhere
+from turnbuckle.service.anywhere import anywhere
 from turnbuckle.service.background import BackgroundOfSessions
 from turnbuckle.service.catalog import known_route
 from turnbuckle.service.commands import Commands, SessionContext
@@ -351,11 +351,6 @@ class SessionService(SessionReader, BackgroundOfSessions):
         """The labels that it was made with."""
         return await self._stores.sessions.metadata(SessionId(row.name))
 
-    @property
-    def desk(self) -> NodeDesk | None:
-        """The other nodes, if there may be any."""
-        return self._stores.desk
-
     @anywhere("row")
     async def status(self, row: StreamRow) -> str:
         """What runs and what waits, in words."""
@@ -407,8 +402,7 @@ class SessionService(SessionReader, BackgroundOfSessions):
             case "undo":
                 reserved = await self._stores.reserve(key)
                 request = None if reserved is None else reserved.run
-                run = await self._in(row, lambda worker: worker.undo(request))
-                return SessionChange("nothing") if run is None else SessionChange("undone", run)
+                return await self._in(row, lambda worker: _undone(worker, request))
             case "retry":
                 return await self._retry(row, key, route)
             case "compact":
@@ -472,10 +466,18 @@ class SessionService(SessionReader, BackgroundOfSessions):
         session = SessionId(row.name)
         await self._manager.let_go(session)
         await self._stores.sessions.delete(session)
+        await self.end_processes_elsewhere(session)
 
     def _drives(self, run: StreamRow) -> bool:
         here = self._stores.runs.live(RunId(run.name)) is not None
         return here or (self.desk is not None and self.desk.is_elsewhere(run))
+
+
+async def _undone(worker: SessionWorker, request: RunId | None) -> SessionChange:
+    run = await worker.undo(request)
+    if run is None:
+        return SessionChange("nothing")
+    return SessionChange("compaction_undone" if await worker.was_compaction(run) else "undone", run)
 
 
 def checked_title(title: str) -> str:

@@ -10,7 +10,7 @@ from turnbuckle.turn.consent import ConsentRule, Rule
 from turnbuckle.turn.policy import Policy
 from turnbuckle.vocab.tooling import FINISH_CALL, is_internal
 
-_WORDS: dict[Rule, str] = {"allow": "runs unasked", "ask": "asks first", "deny": "is not allowed"}
+_WORDS: dict[Rule, str] = {"allow": "runs without asking", "ask": "asks first", "deny": "is not allowed"}
 _PLAIN: dict[Rule, str] = {"allow": "allowed", "ask": "asked about", "deny": "denied"}
 
 
@@ -33,10 +33,11 @@ def _about(name: str, whole: Policy, rules: tuple[ConsentRule, ...]) -> str:
     facts = whole.tool(name)
     if facts.asks:
         return "is a question to you"
-    parts = [_WORDS[judge(whole, name, {}).rule]]
+    plain = judge(whole, name, {}).rule
+    parts = [_WORDS[plain]]
     parts += [
         f"{rule.pattern}: {_PLAIN[rule.rule]}" for rule in rules if rule.pattern and rule.tool in (name, "*")
     ]
-    if facts.widens:
-        parts.append(f"{facts.widens}: {_PLAIN[judge(whole, name, {facts.widens: True}).rule]}")
+    if facts.widens and (wider := judge(whole, name, {facts.widens: True}).rule) != plain:
+        parts.append(f"with {facts.widens}: {_WORDS[wider]}")
     return "; ".join(parts)

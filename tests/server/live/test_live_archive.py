@@ -135,7 +135,7 @@ def test_a_client_that_comes_back_after_its_events_were_merged_gets_a_reset_and_
                 assert said_in(kept) + shown + said_in(events) == text
             else:
                 assert said_in(kept) + said_in(events) == text
-        assert resets > 1
+        assert resets  # how many there are depends on how many words one write of the journal had
         address = f"/v1/responses/{seen['response']}"
         refused = await server.get(f"{address}?stream=true&starting_after={seen['numbers'][5]}")
         assert (refused.status, refused.json["error"]["code"]) == (400, "events_not_kept")

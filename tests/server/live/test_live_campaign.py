@@ -32,10 +32,7 @@ def test_a_short_random_campaign_with_three_nodes_breaks_no_promise(tmp_path: Pa
     world = run(nodes_campaign(42, NODES_SECONDS, tmp_path, 3, set_clocks=False))
     assert world.runs
     assert any(reader.frames for reader in world.readers)
-    assert {"kill", "term", "pause", "cut", "away", "stall", "lose", "hole", "half", "slow"} & set(
-        world.counts
-    )
-    assert {"restart", "crash", "time"} & set(world.counts)
+    assert {"kill", "restart"} <= set(world.counts), "a node died, and the database was away"
 
 
 def test_who_breaks_alone_waits_for_the_others_and_they_for_it():

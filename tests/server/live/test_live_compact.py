@@ -13,8 +13,12 @@ from turnbuckle.wire.openai_responses.compaction import LONGEST, MARK, opened, s
 
 INPUT = [
     {"type": "message", "role": "user", "content": "We launch on Tuesday and tell support first."},
-    {"type": "message", "role": "assistant", "content": "Understood: Tuesday, support first."},
+    {"type": "message", "role": "assistant", "content": "Understood: Tuesday, support first. " * 60},
 ]
+SHORT = [INPUT[0], {"type": "message", "role": "assistant", "content": "Understood."}]
+
+
+NOTHING_KNOWN = "".join(f"I know nothing of {number}. " for number in range(60))
 
 
 def model(request: LabRequest) -> Iterable[ScriptItem]:
@@ -22,7 +26,7 @@ def model(request: LabRequest) -> Iterable[ScriptItem]:
     told = str(request.body["messages"])
     if "Write the notes now" in told:
         return (Say("Task: launch. Decisions: Tuesday."), Finish())
-    return (Say("I know of it" if "Decisions: Tuesday" in told else "I know nothing"), Finish())
+    return (Say("I know of it" if "Decisions: Tuesday" in told else NOTHING_KNOWN), Finish())
 
 
 @pytest.mark.realtime
@@ -60,6 +64,50 @@ def test_a_stored_conversation_is_compacted_by_its_last_response(tmp_path: Path)
     assert [item["type"] for item in made["output"]] == ["compaction"]
     assert "Tuesday it is" in told
     assert "I know nothing" in told
+
+
+def long_summary(request: LabRequest) -> Iterable[ScriptItem]:
+    """Writes notes that are longer than any conversation here."""
+    if "Write the notes now" in str(request.body["messages"]):
+        return (Say("".join(f"Task {number}. " for number in range(900))), Finish())
+    return (Say("Gladly."), Finish())
+
+
+@pytest.mark.requirement("J3", "I2")
+@pytest.mark.parametrize(
+    "input_items, asked, notice",
+    [
+        (SHORT, 0, "there is nothing to make smaller"),
+        (INPUT, 1, "there is nothing to make smaller: with a summary it would take "),
+    ],
+    ids=["too short for a summary", "its summary is too long"],
+)
+def test_what_would_not_be_smaller_comes_back_as_it_is(tmp_path: Path, input_items, asked: int, notice: str):
+    async def scenario(server: LiveServer):
+        going_on = {"type": "message", "role": "user", "content": "Go on."}
+        await server.post("/v1/responses", {"model": "lab", "input": [*input_items, going_on]})
+        made = (await server.post("/v1/responses/compact", {"model": "lab", "input": input_items})).json
+        after = await server.post("/v1/responses", {"model": "lab", "input": [*made["output"], going_on]})
+        again = (await server.post("/v1/responses/compact", {"model": "lab", "input": made["output"]})).json
+        stored = after.json["id"]
+        chained = await server.post("/v1/responses/compact", {"model": "lab", "previous_response_id": stored})
+        more = [*chained.json["output"], going_on]
+        await server.post("/v1/responses", {"model": "lab", "input": more})
+        return made, again, [request.body for request in server.lab.requests]
+
+    made, again, requests = run_scenario(scenario, tmp_path, long_summary)
+
+    assert made["object"] == "response.compaction"
+    assert [item["type"] for item in made["output"]] == ["message", "message", "compaction"]
+    assert made["turnbuckle"]["notices"][0].startswith(notice)
+    summaries = [one for one in requests if "Write the notes now" in str(one["messages"])]
+    assert len(summaries) == 3 * asked
+    assert bool(made["usage"]["total_tokens"]) == bool(asked), "what a summary cost is told, used or not"
+    answers = [one["messages"] for one in requests if one not in summaries]
+    assert answers[1] == answers[0], "the model is told the same as before"
+    said = {"role": "assistant", "content": "Gladly."}
+    assert answers[2] == [*answers[0], said, answers[0][-1]]
+    assert [one["type"] for one in again["output"]] == ["message", "message", "compaction"]
 
 
 @pytest.mark.realtime

@@ -76,7 +76,7 @@ class FullDisk:
 class SmallFiles:
     """The system refuses every write of the server. What stands in for a full disk where mounting is forbidden."""
 
-    told = (503, "storage_failed", "the server's disk reported an error")
+    told = (503, "storage_failed", "the server's disk or database reported an error")
     before = ()
 
     def fill(self, pid: int) -> None:

@@ -138,19 +138,23 @@ def test_what_waits_for_a_node_can_be_stopped_at_any(tmp_path: Path):
 
 
 @pytest.mark.requirement("K8")
-def test_each_session_has_a_folder_of_its_own_and_sees_no_other(tmp_path: Path):
+def test_each_session_has_a_folder_of_its_own_that_goes_with_it_if_it_is_empty(tmp_path: Path):
     async def scenario(server):
         texts = []
         for session in ("one", "two"):
             begun = await server.begin(f"text of {session}", session=session)
             texts.append(said_in(await server.events(begun)))
         undone = await server.post(f"/v1/runs/{begun}/changes/undo", {"path": "a.txt"})
-        return texts, undone.status
+        before = sorted(entry.name for entry in server.work.iterdir())
+        assert not (server.work / "two" / "a.txt").exists()
+        for session in ("one", "two"):
+            assert (await server.ask("DELETE", f"/v1/sessions/{session}")).status == 200
+        return texts, undone.status, before
 
-    texts, undone = run_scenario(scenario, tmp_path, writes, head="workspace_per_session = true")
+    texts, undone, before = run_scenario(scenario, tmp_path, writes, head="workspace_per_session = true")
     work = tmp_path / "work"
-    assert sorted(entry.name for entry in work.iterdir()) == ["one", "two"]
+    assert before == ["one", "two"]
+    assert [entry.name for entry in work.iterdir()] == ["one"]  # what is in it is somebody's work
     assert (work / "one" / "a.txt").read_text() == "text of one"
     assert [text.strip() for text in texts] == ["text of one11", "text of two0"]
     assert undone == 200
-    assert not (work / "two" / "a.txt").exists()

@@ -1,14 +1,26 @@
 """Several servers on one database: whatever is asked of one holds for all of them."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 from support.postgres.server import shared_server
-from support.server.live_server import gate, lab_provider, run, said_in, serve_one, two_nodes
+from support.processes.commands import command
+from support.server.live_server import (
+    eventually,
+    gate,
+    lab_provider,
+    run,
+    said_in,
+    serve_one,
+    two_nodes,
+)
 from support.server.scripted_models import LAST, model_by_phase
 
+from turnbuckle.journal.nodes import NodeState
+from turnbuckle.journal.postgres.journal import open_postgres
 from turnbuckle.lab.script import Finish, Say
 
 
@@ -139,6 +151,47 @@ def test_every_node_lists_all_of_them(tmp_path: Path):
     assert lists == [[("n", True), ("n", False)], [("n", False), ("n", True)]]
 
 
+@asynccontextmanager
+async def silent_node(place: str) -> AsyncIterator[None]:
+    """One that lives, and answers nothing."""
+    journal, over = await open_postgres(place, beside=True), asyncio.Event()
+
+    async def perform(_: bytes) -> bytes:
+        await over.wait()
+        return b""
+
+    await journal.nodes.join("silent", "1", NodeState, perform, lambda: None)
+    try:
+        yield
+    finally:
+        over.set()
+        await journal.nodes.leave()
+        await journal.close()
+
+
+@pytest.mark.process
+@pytest.mark.requirement("K2")
+def test_a_list_names_the_node_that_did_not_answer(tmp_path: Path):
+    place = shared_server().url()
+    paths = ("/v1/processes", "/v1/approvals")
+
+    async def scenario(one, other):
+        async with silent_node(place):
+            missing = [(await one.get(path)).json["missing_nodes"] for path in paths]
+            words = ("processes", "list", "--server", f"http://127.0.0.1:{one.port}")
+            told = await asyncio.to_thread(command, tmp_path, *words)
+        for path in paths:
+            while (await one.get(path)).json["missing_nodes"]:
+                pass
+        return missing, told
+
+    missing, told = played(scenario, tmp_path, speaks, place=place)
+    assert all("silent" in names for names in missing)
+    assert told.code == 0
+    assert "not in this list: what is on" in told.err
+    assert "silent" in told.err
+
+
 @pytest.mark.requirement("K2")
 def test_one_key_at_two_nodes_begins_one_run(tmp_path: Path):
     async def scenario(one, other):
@@ -183,6 +236,26 @@ def test_what_a_node_has_no_room_for_is_driven_by_one_that_has(sessions: tuple[s
 
     found = played(scenario, tmp_path, speaks, more="[node]\nmax_runs = 1")
     assert found == ([1, 1], ["completed"] * 3, 3)
+
+
+@pytest.mark.requirement("K2", "F7")
+def test_a_client_that_leaves_ends_nothing_while_the_same_request_is_read_at_another_node(tmp_path: Path):
+    async def scenario(one, other):
+        body = {"model": "agent", "messages": [{"role": "user", "content": "go"}], "stream": True}
+        wish = {"idempotency_key": "k", "x_turnbuckle_on_disconnect": "cancel"}
+        async with other.listen("/v1/chat/completions", body, **wish) as staying:
+            await staying.until(b"one")
+            async with one.listen("/v1/chat/completions", body, **wish) as leaving:
+                await leaving.until(b"one")
+                leaving.leave()
+            await eventually(lambda: len(one.service.heartbeat) == 0)
+            statuses = [(await one.run(staying.run))["status"] for _ in range(5)]
+            one.behind.gates.open(1)
+            told = (await staying.rest())[-1].data
+            outcome = (await one.ended(staying.run))["outcome"]["kind"]
+        return statuses, told, outcome, len(one.lab.requests)
+
+    assert played(scenario, tmp_path, speaks) == (["running"] * 5, b"[DONE]", "completed", 1)
 
 
 @pytest.mark.requirement("K4")

@@ -36,7 +36,8 @@ async def listed(server):
 
 
 def keeper_of(folder, process):
-    found = msgspec.json.decode((Path(folder) / "data" / "processes" / process / RUNNING).read_bytes())
+    (record,) = Path(folder).glob(f"**/data/processes/{process}/{RUNNING}")  # of whichever node has it
+    found = msgspec.json.decode(record.read_bytes())
     return found["keeper"], found["identity"]
 
 

@@ -80,6 +80,32 @@ def test_the_runs_of_an_owner_are_counted_at_all_nodes_and_one_that_ended_is_not
 
 
 @pytest.mark.requirement("K7", "F9")
+@pytest.mark.parametrize("sessions", [False, True], ids=["alone", "in sessions"])
+def test_what_waits_while_all_nodes_are_full_counts_against_its_owner(sessions: bool, tmp_path: Path):
+    async def scenario(one, other):
+        async def begin(node, number):
+            more = {"session": f"s{number}"} if sessions else {}
+            return await node.post("/v1/runs", {"input": "go", **more})
+
+        first = [await begin(one, number) for number in range(2)]
+        await one.behind.asked(2)
+        waiting = await begin(one, 2)
+        refused = [await begin(node, number) for node in (other, one) for number in (3, 4)]
+        behind_it = [await begin(other, 2)] if sessions else []  # as behind any run of a session
+        one.behind.gates.open(1)
+        for reply in (*first, waiting, *behind_it):
+            await other.events(reply.json["id"])
+        again = await begin(other, 5)
+        await one.events(again.json["id"])
+        accepted = [reply.status for reply in (*first, waiting, *behind_it, again)]
+        return accepted, [reply.status for reply in refused]
+
+    settings = {"server": "max_runs_per_owner = 3", "more": "[node]\nmax_runs = 1"}
+    accepted, refused = played(scenario, tmp_path, speaks, **settings)
+    assert (set(accepted), refused) == ({202}, [429] * 4)
+
+
+@pytest.mark.requirement("K7", "F9")
 def test_a_burst_at_all_nodes_begins_as_many_runs_as_there_may_be(tmp_path: Path):
     async def scenario(one, other):
         nodes = (one, other) * 4

@@ -171,7 +171,8 @@ def test_stopping_twice_and_at_the_same_time_ends_it_once(tmp_path: Path):
         return [reply.json for reply in at_once], again.json, events, await server.events(run)
 
     at_once, again, events, later = run_scenario(scenario, tmp_path, model_by_phase())
-    assert all(receipt["stopped"] and receipt["outcome"]["kind"] == "cancelled" for receipt in at_once)
+    assert {receipt["outcome"]["kind"] for receipt in at_once} == {"cancelled"}
+    assert any(receipt["stopped"] for receipt in at_once)  # one that came behind the end did not do it
     assert (again["stopped"], again["outcome"]["kind"]) == (False, "cancelled")
     assert [frame.raw for frame in later] == [frame.raw for frame in events]
     assert [frame.event for frame in events].count("stop_asked") == 1

@@ -88,7 +88,9 @@ class Scorer:
                 try:
                     yield await self._row(trial, plain=plain)
                 except aiohttp.ClientConnectorError as error:
-                    raise CanNotPlay(f"the server is gone since the case {trial.name}: {error}") from None
+                    raise CanNotPlay(
+                        f"the server is gone since the case {trial.name}: {error.strerror}"
+                    ) from None
 
     async def _look(self) -> None:
         """Whether this can be played at all, and what kind of server it is."""
@@ -98,7 +100,7 @@ class Scorer:
             play = self._prepared(TRIALS[0])
             heard = await self._listener.ask(self._body(play, plain=False, tools=False))
         except aiohttp.ClientConnectorError as error:
-            raise CanNotPlay(f"nothing answers at {self._scoring.server}: {error}") from None
+            raise CanNotPlay(f"nothing answers at {self._scoring.server}: {error.strerror}") from None
         if not play.asked:
             raise CanNotPlay(_not_asked(self._provider, heard))
         self.own_tools = any(handle(play.tools, deed) for deed in ("write", "command"))

@@ -7,22 +7,24 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from turnbuckle import __version__
-from turnbuckle.journal.port import IndexUpdate, Journal, JournalError, StorageError
+from turnbuckle.journal.port import Journal, JournalError, StorageError
+from turnbuckle.journal.trouble import PROBE, PROBED
 from turnbuckle.server.http.endpoints import Endpoint
 from turnbuckle.server.http.exchange import Answer, Exchange, json_answer
 from turnbuckle.server.http.openapi import Given, Operation
 from turnbuckle.service import store_words
 
-PROBE = "probe:ready"
-"""A stream that holds nothing: that its row can be written shows that the journal can."""
-_KIND = "probe"
 _FRESH = 2.0  # seconds for which one look at the journal counts, so that balancers do not write all the time
 _PATIENCE = 2.0  # seconds after which a write that is not done says as much as one that failed
-_STATE = {"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}}
+_STATE = {
+    "type": "object",
+    "required": ["status"],
+    "properties": {name: {"type": "string"} for name in ("status", "version", "node")},
+}
 _NOT = {
     "type": "object",
     "required": ["status", "why"],
-    "properties": {name: {"type": "string"} for name in ("status", "why", "code", "fix")},
+    "properties": {name: {"type": "string"} for name in ("status", "why", "code", "fix", "node")},
 }
 
 log = logging.getLogger("turnbuckle.server")
@@ -51,9 +53,8 @@ class Readiness:
     async def _look(self) -> "State":
         try:
             async with asyncio.timeout(_PATIENCE):
-                probe = IndexUpdate(kind=_KIND)
-                await self._journal.note(PROBE, probe)  # makes it
-                await self._journal.change_all(notes=[(PROBE, probe)])  # a disk may take what it cannot keep
+                await self._journal.note(PROBE, PROBED)  # makes it
+                await self._journal.change_all(notes=[(PROBE, PROBED)])  # a disk may take what it cannot keep
                 await self._journal.look()
         except StorageError as error:
             return _not_ready(error.fault, str(error))
@@ -82,19 +83,23 @@ def _not_ready(fault: str, detail: str) -> State:
     return State(store_words.words(fault), store_words.code(fault), store_words.TO_DO.get(fault, ""))
 
 
-def health_endpoints(readiness: Readiness, metrics: Callable[[], Awaitable[bytes]]) -> tuple[Endpoint, ...]:
-    """The endpoints. `metrics` gives the text that Prometheus reads."""
+def health_endpoints(
+    readiness: Readiness, metrics: Callable[[], Awaitable[bytes]], node: str = ""
+) -> tuple[Endpoint, ...]:
+    """The endpoints. `metrics` gives the text that Prometheus reads. `node` is the name of this process among
+    several that share an address."""
+    named = {"node": node} if node else {}
 
     async def alive(exchange: Exchange) -> Answer:
-        return json_answer({"status": "ok", "version": __version__})
+        return json_answer({"status": "ok", "version": __version__, **named})
 
     async def ready(exchange: Exchange) -> Answer:
         state = await readiness.state()
         if state.why:
-            answer = {"status": "not ready", "why": state.why}
+            answer = {"status": "not ready", "why": state.why, **named}
             answer |= {"code": state.code, "fix": state.fix} if state.code else {}
             return json_answer(answer, 503, (("retry-after", "5"),))
-        return json_answer({"status": "ready"})
+        return json_answer({"status": "ready", **named})
 
     async def count(exchange: Exchange) -> Answer:
         return Answer(200, await metrics(), (), "text/plain; version=0.0.4; charset=utf-8")

@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.call.health import HealthBook, Standing
+from turnbuckle.journal.nodes import Nodes
+from turnbuckle.journal.port import JournalError
 from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.server.http.endpoints import Endpoint
 from turnbuckle.server.http.exchange import Answer, Exchange, json_answer
 from turnbuckle.server.http.openapi import Given, Operation
 from turnbuckle.service.owners import Owner
-from turnbuckle.service.queue import QueuedMessage
+from turnbuckle.service.queue import Queue, QueuedMessage
 from turnbuckle.service.waste import RouteTally, WasteLine, WasteReport, WasteService
 from turnbuckle.vocab.ids import RouteName
 
@@ -76,8 +79,8 @@ class QuotaNow(Struct, frozen=True):
 
 
 class DiskRoom(Struct, frozen=True):
-    """Bytes of the file system that the data folder lies on, and of the journal; null where that cannot be
-    asked: a database has its own."""
+    """Bytes of the file system that the data folder lies on, and of the journal, which may be in a database
+    elsewhere; null where that cannot be asked."""
 
     free: int | None = None
     total: int | None = None
@@ -88,13 +91,16 @@ class Overview(Struct, frozen=True):
     """Server status. `waste` has the last days on which anything broke, by the day on which the runs
     began; `waste_ever` is all time, its `day` empty. Both, and the calls of routes, count from `since`, when
     the first run began; while older runs are still being counted, `complete` is false. `queue` are the
-    caller's messages that wait for their turn."""
+    caller's messages that have waited longest for their turn, of `queued` that do; if `queue_complete` is
+    false there may be more."""
 
     since: float | None
     complete: bool
     runs: RunsNow
     quota: QuotaNow
     queue: list[QueuedMessage]
+    queued: int
+    queue_complete: bool
     routes: list[RouteOverview]
     waste: list[WasteLine]
     waste_ever: list[WasteLine]
@@ -129,29 +135,31 @@ class OverviewApi:
         routes: RouteStates,
         waste: WasteService,
         runs: Callable[[Owner], Awaitable[tuple[RunsNow, QuotaNow]]],
-        queue: Callable[[Owner], Awaitable[list[QueuedMessage]]],
-        folder: str,
+        queue: Callable[[Owner], Awaitable[Queue]],
+        disk: Callable[[], Awaitable[DiskRoom]],
     ) -> None:
         self._routes = routes
         self._waste = waste
         self._runs = runs
         self._queue = queue
-        self._folder = folder
+        self._disk = disk
 
     async def show(self, exchange: Exchange) -> Answer:
         owner = exchange.caller.owner
-        disk = await asyncio.to_thread(disk_room, self._folder)
+        queue = await self._queue(owner)
         waste = await self._waste.look(DAYS)
         return json_answer(
             Overview(
                 waste.first,
                 waste.complete,
                 *await self._runs(owner),
-                await self._queue(owner),
+                queue.first,
+                queue.total,
+                queue.complete,
                 [self._route(name, waste) for name in self._routes.names],
                 waste.lines,
                 waste.ever,
-                disk,
+                await self._disk(),
             )
         )
 
@@ -160,8 +168,18 @@ class OverviewApi:
         return RouteOverview(name, state.standing, waste.route(name), state.clocks, state.seconds, state.why)
 
 
-def disk_room(folder: str) -> DiskRoom:
-    """Asks the file system; not for the event loop."""
+async def disk_room(folder: str, nodes: Nodes | None) -> DiskRoom:
+    """Asks the file system, and the database where the journal is in one."""
+    room = await asyncio.to_thread(_in_files, folder)
+    if nodes is None:
+        return room
+    try:
+        return replace(room, journal=await nodes.journal_bytes())
+    except JournalError:  # the rest is known all the same
+        return replace(room, journal=None)
+
+
+def _in_files(folder: str) -> DiskRoom:
     try:
         usage = shutil.disk_usage(folder)
         files = [file.stat().st_size for file in Path(folder).glob(f"{DATABASE}*")]

@@ -16,9 +16,8 @@ class RulesApi:
         self._rules = rules
 
     async def list(self, exchange: Exchange) -> Answer:
-        return json_answer(
-            part_of(self._rules.list(exchange.caller.owner), lambda one: one.id, exchange.query)
-        )
+        rules = await self._rules.list(exchange.caller.owner)
+        return json_answer(part_of(rules, lambda one: one.id, exchange.query))
 
     async def remove(self, exchange: Exchange) -> Answer:
         gone = await self._rules.remove(exchange.params["rule"], exchange.caller.owner)

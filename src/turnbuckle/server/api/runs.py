@@ -27,7 +27,7 @@ from turnbuckle.server.http.exchange import (
     json_answer,
     whole_number,
 )
-from turnbuckle.server.http.pages import Page, limit_of, order_of, page, part_of
+from turnbuckle.server.http.pages import Page, limit_of, order_of, page, part_of, with_missing
 from turnbuckle.server.http.passing import PassedOn, passed_on
 from turnbuckle.server.http.problems import refused, unknown
 from turnbuckle.server.streaming.disconnect import DisconnectPolicy, read_policy
@@ -131,9 +131,12 @@ class RunsApi:
             if fits.words and order != "touched":
                 raise Problem(400, "order=created is not for a search: leave q out", param="order")
             found, next_at = await self._runs.search(wanted, fits, owner, query.get("after", ""), limit)
-            return json_answer(Page(found, True, next_at) if next_at else Page(found))
-        rows, lines = await self._runs.page(wanted, owner, row_place_at(query.get("after", "")), limit)
-        return json_answer(page(rows, lines, limit, order))
+            made = Page(found.lines, True, next_at) if next_at else Page(found.lines)
+        else:
+            place = row_place_at(query.get("after", ""))
+            rows, found = await self._runs.page(wanted, owner, place, limit)
+            made = page(rows, found.lines, limit, order)
+        return json_answer(with_missing(made, found.missing))
 
     async def resume(self, exchange: Exchange) -> Answer:
         """Take up a run that nobody drives. One that is under way, waits for its turn, or has ended, stays as
@@ -187,8 +190,9 @@ class RunsApi:
 
     async def all_approvals(self, exchange: Exchange) -> Answer:
         """Everything that waits for this owner's people, in any run."""
-        waiting = await self._runs.pending(exchange.caller.owner)
-        return json_answer(part_of(waiting, lambda one: f"{one.run}/{one.id}", exchange.query))
+        waiting, missing = await self._runs.pending(exchange.caller.owner)
+        shown = part_of(waiting, lambda one: f"{one.run}/{one.id}", exchange.query)
+        return json_answer(with_missing(shown, missing))
 
     async def answer(self, exchange: Exchange) -> Answer:
         run, name = (await self._found(exchange)).run, exchange.params["approval"]

@@ -1,7 +1,6 @@
 """`/v1/sessions`: what belongs together. Make one, find one by its words, read what was said, rename it, fork
 it at any event, delete it."""
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -10,7 +9,8 @@ from turnbuckle.journal.port import SearchPlace, StreamRow
 from turnbuckle.runtime.transcript import MessagePlace, SessionMessage
 from turnbuckle.server.http.begin import request_key
 from turnbuckle.server.http.exchange import Answer, Exchange, Headers, json_answer
-from turnbuckle.server.http.pages import Page, limit_of, order_of, page, part_of
+from turnbuckle.server.http.pages import NodesPage, Page, limit_of, order_of, page, part_of, with_missing
+from turnbuckle.service.background import FoundProcesses
 from turnbuckle.service.cursors import cursor, place_at, row_place_at
 from turnbuckle.service.sessions import Did, Made, SessionLine, SessionService, Verb
 from turnbuckle.session.facts import MessageAccepted
@@ -206,13 +206,13 @@ class SessionsApi:
 
     async def processes(self, exchange: Exchange) -> Answer:
         """What runs, or ran, in the background, oldest first."""
-        processes = self._sessions.processes(await self._row(exchange))
-        return json_answer(_processes(processes, exchange))
+        found = await self._sessions.processes(await self._row(exchange))
+        return json_answer(_processes(found, exchange))
 
     async def all_processes(self, exchange: Exchange) -> Answer:
         """Every background process of this owner, of any session or of none, oldest first."""
-        processes = await self._sessions.all_processes(exchange.caller.owner)
-        return json_answer(_processes(processes, exchange))
+        found = await self._sessions.all_processes(exchange.caller.owner)
+        return json_answer(_processes(found, exchange))
 
     async def stop_process(self, exchange: Exchange) -> Answer:
         """One that has ended stays as it is."""
@@ -273,10 +273,9 @@ def _words_of(message: MessageAccepted) -> str:
     ]
 
 
-def _processes(processes: Sequence[BackgroundProcess], exchange: Exchange) -> Page[ProcessView]:
-    return part_of(
-        [process_view(process) for process in processes], lambda process: process.id, exchange.query
-    )
+def _processes(found: FoundProcesses, exchange: Exchange) -> NodesPage[ProcessView]:
+    views = [process_view(process) for process in found.processes]
+    return with_missing(part_of(views, lambda process: process.id, exchange.query), found.missing)
 
 
 def process_view(process: BackgroundProcess) -> ProcessView:

@@ -45,7 +45,7 @@ from turnbuckle.server.faces.responses.shapes import (
 from turnbuckle.server.http.endpoints import Endpoint
 from turnbuckle.server.http.exchange import Handler
 from turnbuckle.server.http.openapi import STREAM, Given, Operation, Parameter
-from turnbuckle.server.http.pages import AFTER, LIMIT, ORDER, SHORT_LIMIT, Page
+from turnbuckle.server.http.pages import AFTER, LIMIT, ORDER, SHORT_LIMIT, NodesPage, Page
 from turnbuckle.service.commands import SessionContext
 from turnbuckle.service.run_view import ApprovalView, DraftView, LedgerView, RunLine
 
@@ -252,6 +252,7 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
             tag,
             RunLine,
             (status, session, *found, AFTER, ORDER),
+            of=NodesPage,
         ),
         _plain("GET", path, api.get, "getRun", "A run as it stands", tag, RUN_ANSWER, (BRIEF,)),
         _plain("DELETE", path, api.delete, "deleteRun", "Delete a run", tag, DELETED, problems=(409,)),
@@ -280,6 +281,7 @@ def _what_runs_left(api: RunsApi) -> tuple[Endpoint, ...]:
             "All that waits for you",
             tag,
             ApprovalView,
+            NodesPage,
         ),
         _list(
             f"{path}/approvals", api.approvals, "listApprovals", "What the run has asked", tag, ApprovalView
@@ -425,7 +427,7 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
             tag,
             InboxView,
         ),
-        _list(f"{one}/processes", api.processes, "listProcesses", _PROCESSES, tag, ProcessView),
+        _list(f"{one}/processes", api.processes, "listProcesses", _PROCESSES, tag, ProcessView, NodesPage),
         _list(
             "/v1/processes",
             api.all_processes,
@@ -433,6 +435,7 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
             "The same of all sessions",
             tag,
             ProcessView,
+            NodesPage,
         ),
         _plain(
             "POST",
@@ -445,7 +448,7 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
         ),
         change("stop", api.stop, "stopSession", "End what runs and what waits"),
         change("new", api.new, "newConversation", "Begin a new conversation in it"),
-        change("reset", api.reset, "resetSession", "The same, where something went wrong"),
+        change("reset", api.reset, "resetSession", "The same; the model is told that something went wrong"),
         Endpoint("POST", f"{one}/retry", api.retry, _with_body("retrySession", _RETRY, SessionRetryBody)),
         change("undo", api.undo, "undoSession", "Undo the last message and its answer", (KEY,)),
         Endpoint(
@@ -469,14 +472,15 @@ def _plain(
 ) -> Endpoint:
     """A row without a body whose answer is one thing."""
     answers = {200: (Given(summary, schema),)}
-    return Endpoint(
-        method, path, handler, Operation(name, summary, tag, parameters, answers=answers, problems=problems)
-    )
+    doc = Operation(name, summary, tag, parameters, answers=answers, problems=problems)
+    return Endpoint(method, path, handler, doc)
 
 
-def _list(path: str, handler: Handler, name: str, summary: str, tag: str, kind: type) -> Endpoint:
+def _list(
+    path: str, handler: Handler, name: str, summary: str, tag: str, kind: type, of: Any = Page
+) -> Endpoint:
     """A row whose answer rarely needs a second page."""
-    return _page(path, handler, name, summary, tag, kind, (AFTER,), SHORT_LIMIT)
+    return _page(path, handler, name, summary, tag, kind, (AFTER,), SHORT_LIMIT, of)
 
 
 def _page(
@@ -488,10 +492,9 @@ def _page(
     kind: type,
     parameters: tuple[Parameter, ...] = (),
     limit: Parameter = LIMIT,
+    of: Any = Page,
 ) -> Endpoint:
     """A row whose answer is a page of things."""
-    listed: Any = Page[kind]  # type: ignore[valid-type]
-    answers = {200: (Given(summary, listed),)}
-    return Endpoint(
-        "GET", path, handler, Operation(name, summary, tag, (limit, *parameters), answers=answers)
-    )
+    answers = {200: (Given(summary, of[kind]),)}
+    doc = Operation(name, summary, tag, (limit, *parameters), answers=answers)
+    return Endpoint("GET", path, handler, doc)

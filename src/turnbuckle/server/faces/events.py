@@ -25,7 +25,7 @@ from turnbuckle.narrate.fold import Narration
 from turnbuckle.narrate.told import ForClients, RunBegun, Text, UserSaid
 from turnbuckle.narrate.waiting import WaitingFold, WaitingOn
 from turnbuckle.server.faces.joined_events import PieceJoiner
-from turnbuckle.turn.facts import Fact, RunEnded, RunStarted, Streamed, UserSpoke, Waited, decode
+from turnbuckle.turn.facts import Fact, RunEnded, RunStarted, Streamed, UserSpoke, Waited, decode, decode_all
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.wire.sse import comment, frame
@@ -91,12 +91,16 @@ class EventsRenderer:
 
     def _take_joined(self, items: Sequence[Item], narration: Narration) -> bytes:
         joiner, out = PieceJoiner(), []
-        for item in items:
-            fact = decode(item.data)
+        for item, fact in zip(items, decode_all([item.data for item in items]), strict=True):
             text = narration.going_on(fact)
+            before, self._last = self._last, item.seq
+            known = item.seq <= self._after or self._comes_back
+            if text and not known and isinstance(fact, Streamed) and not fact.merged:  # nearly always
+                self._after = item.seq
+                out.append(joiner.words(item.seq, fact.at, text))
+                continue
             values = [] if text else _shown(narration, fact)
             self.ended = self.ended or isinstance(fact, RunEnded)
-            before, self._last = self._last, item.seq
             if item.seq <= self._after or isinstance(fact, Waited):
                 continue
             reset, is_told = self._coming_back(before, item, fact)
@@ -104,6 +108,7 @@ class EventsRenderer:
             out.append(reset)
             if is_told:
                 continue
+            sent: bytes | None
             if isinstance(fact, Streamed) and fact.merged:
                 sent = None
             elif text:

@@ -69,7 +69,8 @@ class PieceJoiner:
 
     def _join(self, kind: Text | Reasoning | CallGrown, seq: int, at: float, text: str) -> bytes:
         one = self._open
-        if one is not None and one.kind == kind and at - one.at <= QUIET and one.size < MOST:
+        is_same = one is not None and (one.kind is kind or one.kind == kind)
+        if one is not None and is_same and at - one.at <= QUIET and one.size < MOST:
             one.words.append(text)
             one.size += len(text)
             one.at, one.seq = at, seq

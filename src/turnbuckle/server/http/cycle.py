@@ -159,7 +159,10 @@ class Cycle:
         to."""
         if self.disconnected or self.answered or not self.started:
             return False
-        self._write(body, more=True)
+        if self._chunked and not self._head and body:
+            self._wire.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
+        else:
+            self._write(body, more=True)
         return True
 
     def _start(self, status: int, headers: Any) -> None:

@@ -30,6 +30,18 @@ class Page(Struct, Generic[T], frozen=True):
     object: Literal["list"] = "list"
 
 
+class NodesPage(Page[T], Generic[T], frozen=True):
+    """One page of what several nodes have. `missing_nodes` are those that did not answer: what they alone
+    know is not in it."""
+
+    missing_nodes: Sequence[str] = ()
+
+
+def with_missing(made: Page[T], nodes: Sequence[str]) -> NodesPage[T]:
+    """The same page, and which nodes it knows nothing of."""
+    return NodesPage(made.data, made.has_more, made.next, missing_nodes=nodes)
+
+
 LIMIT = Parameter(
     "limit", "How many at most.", schema={"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL}
 )

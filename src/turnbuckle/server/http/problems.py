@@ -38,6 +38,7 @@ STATUSES: dict[type[errors.TurnbuckleError], Row] = {
     errors.SessionExists: (409, "session_exists", False),
     errors.RunActive: (409, "run_active", False),
     errors.RunHeld: (409, "run_active", None),
+    errors.ChangingHands: (503, "changing_hands", True),
     errors.RunUnfinished: (409, "run_unfinished", False),
     errors.ApprovalSettled: (409, "approval_settled", False),
     errors.FileNotAsLeft: (409, "file_not_as_left", False),
@@ -72,7 +73,11 @@ def problem_of(error: errors.TurnbuckleError) -> Problem | None:
         return None
     status, name, should_retry = row
     run = getattr(error, "run", "")
-    retry_after = _HELD if isinstance(error, errors.RunHeld) else getattr(error, "retry_after", None)
+    retry_after = (
+        _HELD
+        if isinstance(error, errors.RunHeld | errors.ChangingHands)
+        else getattr(error, "retry_after", None)
+    )
     return Problem(
         status,
         str(error),

@@ -11,7 +11,6 @@ What a stop means:
 """
 
 import asyncio
-import errno
 import logging
 import os
 import signal
@@ -20,21 +19,29 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from email.utils import formatdate
+from ipaddress import ip_address
 
 from msgspec import Struct
 
-from turnbuckle.errors import CanNotListen
+from turnbuckle.observe.worker_numbers import NumberSockets
 from turnbuckle.runtime.supervise import keep_going
 from turnbuckle.server.http.asgi import Server
-from turnbuckle.server.http.connection import HttpConnection, Listening, watch_peer
+from turnbuckle.server.http.connection import HttpConnection, Listening
 from turnbuckle.server.http.descriptors import room_for
+from turnbuckle.server.http.listeners import (
+    BACKLOG,
+    ConnectionSource,
+    Loads,
+    SharedListener,
+    address_of,
+    open_listeners,
+)
 from turnbuckle.server.streaming.heartbeat import TICK, Heartbeat
 from turnbuckle.service.limits import Slots
 
 TOKEN = "/#key="
 """Between the address that is announced and a key of the server's own: no request carries a fragment."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-BACKLOG = 2048
 FAREWELL = 2.0
 """How long clients get to take the last bytes of what is sent to them."""
 MARKING = 5.0
@@ -75,8 +82,44 @@ class ShutdownSignal:
             self._at_once()
         self._asked.set()
 
+    def ask_once(self) -> None:
+        """In good order, however often it is asked."""
+        self._asked.set()
+
     async def wait(self) -> None:
         await self._asked.wait()
+
+
+class WorkerPlace(Struct, frozen=True):
+    """Where one of several processes takes its connections, and its orders. `number` begins with 0."""
+
+    number: int
+    listeners: Sequence[socket.socket]
+    loads: Loads
+    orders: socket.socket
+    """RELOAD comes by it; its end means that the parent wants a stop, or is gone."""
+    numbers: NumberSockets
+    token: str
+    """The key that all of them take, if they need one of their own."""
+
+
+RELOAD = b"r"
+
+
+def _obey(
+    loop: asyncio.AbstractEventLoop, orders: socket.socket, service: Service, stopper: ShutdownSignal
+) -> None:
+    try:
+        order = orders.recv(1)
+    except BlockingIOError:
+        return
+    except OSError:
+        order = b""
+    if not order:
+        loop.remove_reader(orders)
+        stopper.ask_once()
+    elif service.reload is not None:
+        service.reload()
 
 
 def _listen_for_hangup(loop: asyncio.AbstractEventLoop, service: Service, stopper: ShutdownSignal) -> None:
@@ -90,7 +133,7 @@ def _listen_for_hangup(loop: asyncio.AbstractEventLoop, service: Service, stoppe
     def hung_up() -> None:
         if had_terminal and not has_terminal():
             log.info("the terminal was closed: shutting down")
-            stopper.ask()
+            stopper.ask_once()  # a shell and the kernel send one each
         elif service.reload is not None:
             service.reload()
 
@@ -103,10 +146,15 @@ def has_terminal() -> bool:
 
 
 async def serve(
-    service: Service, stopper: ShutdownSignal, announce: Callable[[str], None], *, signals: bool = True
+    service: Service,
+    stopper: ShutdownSignal,
+    announce: Callable[[str], None],
+    *,
+    signals: bool = True,
+    worker: WorkerPlace | None = None,
 ) -> None:
-    """Serve until somebody wants it to stop. `announce` is told the address as soon as there is one. Raises
-    CanNotListen."""
+    """Serve until somebody wants it to stop. `announce` is told the address as soon as there is one. A
+    `worker` takes its connections and its orders where its parent says. Raises CanNotListen."""
     loop = asyncio.get_running_loop()
     sockets = service.app.sockets.paths if service.app.sockets is not None else frozenset()
     most = room_for(service.max_connections)
@@ -116,11 +164,8 @@ async def serve(
         shared.default_headers = ((b"date", formatdate(time.time(), usegmt=True).encode()),)
 
     tell_time()
-    listening = await _listen(lambda: HttpConnection(shared), service.host, service.port)
-    if sys.platform == "linux":  # five calls of the kernel less for each connection
-        for listener in listening.sockets:
-            watch_peer(listener, service.send_timeout)
-        shared.watches = True
+    shared.watches = sys.platform == "linux"  # five calls of the kernel less for each connection
+    address, listening = await _listen(service, shared, worker)
 
     def each_tick() -> None:
         tell_time()
@@ -133,9 +178,11 @@ async def serve(
     try:
         if signals:
             for number in SIGNALS:
-                loop.add_signal_handler(number, stopper.ask)
+                loop.add_signal_handler(number, stopper.ask if worker is None else stopper.ask_once)
             _listen_for_hangup(loop, service, stopper)
-        announce(address_of(listening.sockets) + (f"{TOKEN}{service.token}" if service.token else ""))
+        if worker is not None:
+            loop.add_reader(worker.orders, _obey, loop, worker.orders, service, stopper)
+        announce(address + (f"{TOKEN}{service.token}" if service.token else ""))
         await stopper.wait()
         service.slots.close()
         async with asyncio.timeout(service.drain + MARKING):
@@ -143,27 +190,46 @@ async def serve(
     except TimeoutError:
         log.warning("some runs could not be marked as interrupted; the next start will treat them as crashed")
     finally:
-        listening.close()
+        for listener in listening:
+            listener.close()
         service.heartbeat.interrupt_all()
         await _say_farewell(shared.connections, shared.tasks)
         beating.cancel()
         await asyncio.wait({beating})
-        if signals:
+        if signals and worker is None:  # to a worker the same wish may come twice, and the second one late
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
 
 
-async def _listen(accept: Callable[[], HttpConnection], host: str, port: int) -> asyncio.Server:
+async def _listen(
+    service: Service, shared: Listening, worker: WorkerPlace | None
+) -> tuple[str, list[ConnectionSource]]:
+    """The address, and what takes the connections."""
+
+    def accept() -> HttpConnection:
+        return HttpConnection(shared)
+
+    if worker is not None:
+        busy = (worker.loads, worker.number, lambda: len(shared.connections) + len(shared.tasks))
+        taking = [SharedListener(each, accept, *busy) for each in worker.listeners]
+        return address_of(worker.listeners), list(taking)
+    wanted = (service.host, service.port, service.send_timeout)
+    opened = (
+        open_listeners(*wanted)
+        if _is_number(service.host)
+        else await asyncio.to_thread(open_listeners, *wanted)
+    )
+    address, create = address_of(opened), asyncio.get_running_loop().create_server
+    return address, [await create(accept, sock=each, backlog=BACKLOG) for each in opened]
+
+
+def _is_number(host: str) -> bool:
+    """Whether nobody has to be asked where that is, which may take long."""
     try:
-        return await asyncio.get_running_loop().create_server(accept, host, port, backlog=BACKLOG)
-    except OverflowError:
-        raise CanNotListen(f"there is no port {port}; ports go from 0 to 65535") from None
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            words = f"port {port} of {host} is in use; choose another by --port, or --port 0 for any free one"
-        else:
-            words = f"cannot listen on {host} port {port}: {error.strerror or error}"
-        raise CanNotListen(words) from None
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 async def _say_farewell(connections: set[HttpConnection], tasks: set[asyncio.Task[None]]) -> None:
@@ -180,9 +246,3 @@ async def _say_farewell(connections: set[HttpConnection], tasks: set[asyncio.Tas
         _, late = await asyncio.wait(list(tasks), timeout=FAREWELL)
         for task in late:
             task.cancel()
-
-
-def address_of(sockets: Sequence[socket.socket]) -> str:
-    """Where the server can be reached, with the port that it really has."""
-    host, port = sockets[0].getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

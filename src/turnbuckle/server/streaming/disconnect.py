@@ -10,12 +10,14 @@ Each reader brings a policy for the case that it leaves before the run's end:
   time, by whichever way, keeps it alive.
 
 A reader that saw the end has not left. Waiting costs one timer for each run that nobody reads, and nothing
-otherwise. Among nodes, a grace that is over begins again if somebody reads the run at another node.
+otherwise. Among nodes, a grace that is over begins again if somebody reads the run at another node, and
+whoever leaves with `cancel` ends nothing while another reader with that policy is at another node.
 """
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from turnbuckle.errors import InvalidValue
 from turnbuckle.vocab.ids import RunId
@@ -23,6 +25,8 @@ from turnbuckle.vocab.origin import CANCEL, DETACH
 
 SECONDS = r"[0-9]{1,6}(\.[0-9]{1,3})?"
 """How a grace is written: at most eleven days. Longer ones are `detach`; a timer for years is a mistake."""
+
+_LEFT = "the client left"
 
 Stop = Callable[[RunId, str], None]
 ReadElsewhere = Callable[[RunId], Awaitable[bool]]
@@ -57,9 +61,15 @@ class _Attended:
 class DisconnectPolicy:
     """Counts readers and calls `stop` with a run and the reason. `stop` must not wait."""
 
-    def __init__(self, stop: Stop, read_elsewhere: ReadElsewhere | None = None) -> None:
+    def __init__(
+        self,
+        stop: Stop,
+        read_elsewhere: ReadElsewhere | None = None,
+        kept_elsewhere: ReadElsewhere | None = None,
+    ) -> None:
         self._stop = stop
         self._read_elsewhere = read_elsewhere
+        self._kept_elsewhere = kept_elsewhere
         self._asking: set[asyncio.Task[None]] = set()
         self._runs: dict[RunId, _Attended] = {}
 
@@ -70,6 +80,10 @@ class DisconnectPolicy:
     def is_read(self, run: RunId) -> bool:
         """Whether anybody reads it here."""
         return run in self._runs and self._runs[run].readers > 0
+
+    def is_kept(self, run: RunId) -> bool:
+        """Whether anybody reads it here who would end it by leaving."""
+        return run in self._runs and self._runs[run].cancelling > 0
 
     def enter(self, run: RunId, policy: str) -> None:
         """A reader begins."""
@@ -94,7 +108,10 @@ class DisconnectPolicy:
             if not attended.readers:
                 del self._runs[run]
         elif policy == CANCEL and not attended.cancelling:
-            self._end(run, "the client left")
+            if self._kept_elsewhere is None:
+                self._end(run, _LEFT)
+            else:
+                self._ask(run, self._end_unless_kept(run))
         elif not attended.readers:
             self._left_alone(run, attended)
 
@@ -129,9 +146,23 @@ class DisconnectPolicy:
         if self._read_elsewhere is None:
             self._end(run, why)
             return
-        asking = asyncio.create_task(self._end_if_unread(run, why), name=f"readers of {run}")
+        self._ask(run, self._end_if_unread(run, why))
+
+    def _ask(self, run: RunId, others: Coroutine[Any, Any, None]) -> None:
+        asking = asyncio.create_task(others, name=f"readers of {run}")
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
+
+    async def _end_unless_kept(self, run: RunId) -> None:
+        assert self._kept_elsewhere is not None
+        elsewhere = await self._kept_elsewhere(run)
+        attended = self._runs.get(run)
+        if attended is None or attended.cancelling:
+            return  # it has ended, or somebody came back meanwhile
+        if not elsewhere:
+            self._end(run, _LEFT)
+        elif not attended.readers and attended.timer is None:
+            self._left_alone(run, attended)
 
     async def _end_if_unread(self, run: RunId, why: str) -> None:
         assert self._read_elsewhere is not None

@@ -16,11 +16,12 @@ sweep, which hangs up on them.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Protocol
 
-from turnbuckle.journal.port import Trouble
+from turnbuckle.journal.port import JournalError, Trouble
 from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.server.http.client_connection import ClientConnection, Presence
 from turnbuckle.server.http.exchange import Dialect
@@ -38,6 +39,7 @@ TICK = 0.5
 """The longest time between two looks. What is due is at most so much late."""
 _PER_INTERVAL = 5  # looks in the shortest interval, so that short ones are kept about as well
 
+_PATIENCE = 1.0  # seconds for a question that one reader alone needs
 _NO_RUN = RunId("")
 
 log = logging.getLogger("turnbuckle.server")
@@ -84,6 +86,10 @@ class WaitingReader:
         self.sent = self.framed = self.heard = self._loop.time()
         """When it last got anything, when it last got a frame or there was none for it, and when it last got
         one."""
+
+    def is_busy(self) -> bool:
+        """Whether anything that is sent now would wait, or overtake."""
+        return self.sending or self.is_behind or not self.line.clear
 
     async def write(self, frames: bytes) -> None:
         """Send whole frames. Waits while the client does not read."""
@@ -144,6 +150,11 @@ class Heartbeat:
         """How many read at this moment, plain requests included."""
         return len(self._presences)
 
+    def in_trouble(self) -> bool:
+        """Whether the store suffers from something that passes, so that readers are told to wait."""
+        trouble = self._trouble()
+        return trouble is not None and trouble.fault not in NOT_WAITED_FOR
+
     def add(
         self, presence: Presence, reader: WaitingReader | None = None, gives_up: GiveUp | None = None
     ) -> None:
@@ -197,14 +208,16 @@ class Heartbeat:
                 gives_up(trouble)
 
     async def _look_after(self, reader: WaitingReader, now: float) -> None:
-        if reader.sending or reader.is_behind or not reader.line.clear:
+        if reader.is_busy():
             return
         try:
             if (trouble := self._trouble()) is not None and self._waits(trouble, reader, now):
                 await self._tell(trouble, reader)
                 return
             if now - reader.framed >= self._noop:
-                waits = None if self.stranded is None else await self.stranded(reader.run)
+                waits = await self._is_stranded(reader.run)
+                if reader.is_busy():
+                    return  # it was told something meanwhile
                 if waits is not None:
                     told = comment(f"waiting for {waits.detail}") + reader.dialect.beat(self._wall(), waits)
                     await reader.write(told)
@@ -219,6 +232,15 @@ class Heartbeat:
         except Exception as error:  # one reader's trouble is not that of the others
             log.error("a reader was dropped: its heartbeat failed", exc_info=error)
             reader.line.abort()
+
+    async def _is_stranded(self, run: RunId) -> WaitingOn | None:
+        """Everybody waits for this beat, so it waits for no store."""
+        if self.stranded is None or self.in_trouble():
+            return None
+        with contextlib.suppress(JournalError, TimeoutError):  # it is asked again with the next beat
+            async with asyncio.timeout(_PATIENCE):
+                return await self.stranded(run)
+        return None
 
     def _waits(self, trouble: Trouble, reader: WaitingReader, now: float) -> bool:
         """Whether this reader is to hear of it now: at once, and then as often as of anything else. What is

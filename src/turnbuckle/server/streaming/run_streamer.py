@@ -16,7 +16,7 @@ error of ours: the connection is cut without an end, so that no client can take 
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal, Protocol
 
@@ -31,6 +31,7 @@ from turnbuckle.journal.port import (
     Trouble,
 )
 from turnbuckle.journal.port import Reader as Journal
+from turnbuckle.runtime.log import pause
 from turnbuckle.server.http.client_connection import ClientConnection, ClientGone, Interrupted, Presence
 from turnbuckle.server.http.exchange import Dialect, Problem, Streaming
 from turnbuckle.server.http.problems import fault_problem, storage_problem
@@ -40,7 +41,7 @@ from turnbuckle.server.streaming.heartbeat import Heartbeat, Send, WaitingReader
 from turnbuckle.service import store_words
 from turnbuckle.vocab.ids import RunId
 
-PAGE = 128
+PAGE = 512
 """Items in one read, once it is known that they are small."""
 FIRST = 16
 FILL = 64 * 1024
@@ -107,7 +108,7 @@ class RunStreamer:
         run, dialect = streaming.run, streaming.dialect
         presence = Presence(line)
         reader = WaitingReader(line, send, dialect, presence, run)
-        tail = _RunReader(self._journal, run, streaming.after, dialect, reader)
+        tail = _RunReader(self._journal, run, streaming.after, dialect, self._heartbeat.in_trouble, reader)
         self._disconnect.enter(run, streaming.on_disconnect)
         if self._audience is not None:
             self._audience.reader_came()
@@ -129,18 +130,20 @@ class RunStreamer:
             log.warning("run %s was deleted while a client read it", run)
         except (Interrupted, Closed, StorageError) as error:
             why = error
-            end = await self._let_go(tail, error)
+            if not reader.sending:  # else frames are lost with the send, and nothing may follow a gap
+                end = await self._let_go(tail, error)
         except Exception as error:  # headers are out: there is no other way left to say so than to hang up
             log.error("a reader of run %s was dropped", run, exc_info=error)
         finally:
             self._heartbeat.remove(presence, reader)
-            self._leave(run, streaming.on_disconnect, ended=end in ("ended", "interrupted"))
+            self._leave(run, streaming.on_disconnect, ended=end == "ended" or why is not None)
             if self._audience is not None:
                 self._audience.reader_left(dropped=end == "cut")
         if end == "ended" or (end == "interrupted" and line.clear):
             farewell = self._farewell(dialect, run, why) if end == "interrupted" else b""
             await send({"type": "http.response.body", "body": farewell, "more_body": False})
         elif end != "left":
+            self._why(run, why)  # it is told to nobody, and not kept for later readers
             line.abort()
         return end
 
@@ -156,7 +159,7 @@ class RunStreamer:
             troubles.append(trouble)
             presence.interrupt()
 
-        tail = _RunReader(self._journal, run, after, fold)
+        tail = _RunReader(self._journal, run, after, fold, self._heartbeat.in_trouble)
         self._disconnect.enter(run, on_disconnect)
         stays = False
         try:
@@ -222,7 +225,7 @@ class RunStreamer:
             with presence:
                 timer = asyncio.get_running_loop().call_later(self._hold, presence.interrupt)
                 self._heartbeat.add(presence)
-                await self._follow(_RunReader(self._journal, run, after, first))
+                await self._follow(_RunReader(self._journal, run, after, first, self._heartbeat.in_trouble))
         except ClientGone:
             stays = False
             raise
@@ -262,14 +265,22 @@ class WordsLost(Interrupted):
 
 
 class _RunReader:
-    """One reader's way along a run. Without `reader` the frames are for nobody, as for a plain request."""
+    """One reader's way along a run. Without `reader` the frames are for nobody, as for a plain request.
+    `in_trouble`: whether all who wait are told what the store suffers from."""
 
-    __slots__ = ("_after", "_journal", "_limit", "_more", "_reader", "_unsent", "fold", "run")
+    __slots__ = ("_after", "_in_trouble", "_journal", "_limit", "_more", "_reader", "_unsent", "fold", "run")
 
     def __init__(
-        self, journal: Journal, run: RunId, after: int, fold: Fold, reader: WaitingReader | None = None
+        self,
+        journal: Journal,
+        run: RunId,
+        after: int,
+        fold: Fold,
+        in_trouble: Callable[[], bool],
+        reader: WaitingReader | None = None,
     ) -> None:
         self._journal = journal
+        self._in_trouble = in_trouble
         self.run = run
         self._after = after
         self._limit = FIRST
@@ -279,12 +290,24 @@ class _RunReader:
         self._reader = reader
 
     async def follow(self) -> None:
-        """To the end of the run, whenever that is."""
+        """To the end of the run, whenever that is. A store that cannot be read now is waited for: whoever
+        keeps readers alive tells them so, and may let go of them meanwhile."""
+        tries = 0
         while not self.fold.ended:
-            await self._page()
-            if not (self._more or self.fold.ended):
-                await self._journal.wait(self.run, self._after, self._take)
+            try:
                 await self._flush()
+                await self._page()
+                tries = 0
+                if not (self._more or self.fold.ended):
+                    await self._journal.wait(self.run, self._after, self._take)
+            except StorageError as error:
+                if not error.passes or not self._in_trouble():
+                    raise
+                if not tries:
+                    log.warning("a reader of the run %s waits for the store: %s", self.run, error)
+                await asyncio.sleep(pause(tries))
+                tries += 1
+        await self._flush()
 
     async def catch_up(self) -> None:
         """To the end of what is stored."""
@@ -304,16 +327,18 @@ class _RunReader:
 
     def _take(self, items: Sequence[Item]) -> bool:
         """What was just stored, behind all that this reader has. Whoever stored it waits meanwhile."""
-        if self._is_elsewhere(items) or len(items) > FIRST or sum([len(item.data) for item in items]) > FILL:
+        after, last = self._after, items[-1]
+        if len(items) == 1:
+            if len(last.data) > FILL:
+                return False
+        elif len(items) > FIRST or sum([len(item.data) for item in items]) > FILL:
+            return False
+        if after > 0 and items[0].seq >> EPOCH_BITS != after >> EPOCH_BITS:  # as `_is_elsewhere` says
             return False
         frames = self.fold.take(items)
-        self._after = items[-1].seq
-        if (
-            isinstance(frames, bytes)
-            and frames
-            and self._reader is not None
-            and not self._reader.push(frames)
-        ):
+        self._after = last.seq
+        reader = self._reader
+        if frames and reader is not None and isinstance(frames, bytes) and not reader.push(frames):
             self._unsent = frames
             return False
         return not self.fold.ended

@@ -7,10 +7,10 @@ and nothing half-received may run. A choice that came to no end says so, as a te
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from turnbuckle.wire.answer_fields import joined
+from turnbuckle.wire.answer_fields import GrowingFields
 from turnbuckle.wire.loose_json import objects, whole_number
-from turnbuckle.wire.openai_chat.answer_fields import grown
-from turnbuckle.wire.openai_chat.content_parts import grown_content
+from turnbuckle.wire.openai_chat.answer_fields import growing
+from turnbuckle.wire.openai_chat.content_parts import whole_content
 
 _TEXTS = ("reasoning_content", "reasoning", "refusal")
 _LENGTH = "length"
@@ -62,7 +62,7 @@ class OpenChoice:
             yield {"delta": {}, "finish_reason": _LENGTH}
             return
         if self._calls and self._finish not in _STOPPED_SHORT:
-            calls = [{"index": at, **call} for at, call in sorted(self._calls.items())]
+            calls = [{"index": at, **_told(call)} for at, call in sorted(self._calls.items())]
             yield {"delta": {"tool_calls": calls}}
         yield {"delta": {}, **self._beside, "finish_reason": self._finish}
 
@@ -70,11 +70,21 @@ class OpenChoice:
         given = whole_number(call.get("index"))
         at = place if given is None else given
         known = self._calls.setdefault(at, {})
-        fresh = {name: value for name, value in call.items() if name != "index" and value is not None}
-        for name in ("function", "custom"):
-            if isinstance(fresh.get(name), dict) and isinstance(known.get(name), dict):
-                fresh[name] = _grown(known[name], fresh[name], ("name", "arguments", "input"))
-        known.update(fresh)
+        for name, value in call.items():
+            if name == "index" or value is None:
+                continue
+            if name in ("function", "custom") and isinstance(value, dict):
+                if not isinstance(known.get(name), GrowingFields):
+                    known[name] = GrowingFields("name", "arguments", "input")
+                known[name].add({inner: one for inner, one in value.items() if one is not None})
+            else:
+                known[name] = value
+
+
+def _told(call: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.whole() if isinstance(value, GrowingFields) else value for name, value in call.items()
+    }
 
 
 class OtherChoices:
@@ -100,66 +110,37 @@ class OtherChoices:
 
 def put_together(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Choices of chunks as the choices of an answer in one piece."""
-    made: dict[int, dict[str, Any]] = {}
-    for piece in _in_longer_pieces(pieces):
-        message = {"role": "assistant", "content": None, "refusal": None}
-        whole = made.setdefault(
-            piece["index"], {"index": piece["index"], "message": message, "logprobs": None}
-        )
-        delta = dict(piece["delta"])
+    made: dict[int, WholeChoice] = {}
+    for piece in pieces:
+        made.setdefault(piece["index"], WholeChoice()).add(piece)
+    return [{"index": index, **made[index].whole()} for index in sorted(made)]
+
+
+class WholeChoice:
+    """One of them. Each piece costs what is new in it."""
+
+    def __init__(self) -> None:
+        self._message = growing(*_TEXTS)
+        self._message.add({"role": "assistant", "content": None, "refusal": None})
+        self._content: list[Any] = []
+        self._beside = GrowingFields()
+        self._beside.add({"logprobs": None})
+
+    def add(self, piece: Mapping[str, Any]) -> None:
+        delta = {name: value for name, value in piece["delta"].items() if value is not None}
         for call in objects(delta.get("tool_calls")):
             call.pop("index", None)
-        content = grown_content(whole["message"]["content"], delta.get("content"))
-        whole["message"] = {**_grown(whole["message"], delta, _TEXTS), "content": content}
+        self._content.append(delta.pop("content", None))
+        self._message.add(delta)
         beside = {name: value for name, value in piece.items() if name not in ("index", "delta")}
-        whole.update(joined(whole, {name: value for name, value in beside.items() if value is not None}))
-    for whole in made.values():
-        if whole["message"]["content"] is None and "tool_calls" not in whole["message"]:
-            whole["message"]["content"] = ""
-    return [made[index] for index in sorted(made)]
+        self._beside.add({name: value for name, value in beside.items() if value is not None})
 
-
-def _in_longer_pieces(pieces: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The pieces of each choice with those in a row as one that only go on with the same text: putting each
-    behind all that came before would cost more with every piece."""
-    held: dict[int, tuple[dict[str, Any], str, list[str]]] = {}
-    for piece in pieces:
-        index, name = piece["index"], _goes_on_with(piece)
-        before = held.get(index)
-        if before is not None and name == before[1]:
-            before[2].append(piece["delta"][name])
-            continue
-        if before is not None:
-            yield _with_words(*held.pop(index))
-        if name:
-            held[index] = (piece, name, [piece["delta"][name]])
-        else:
-            yield piece
-    yield from (_with_words(*one) for one in held.values())
-
-
-def _goes_on_with(piece: dict[str, Any]) -> str:
-    """The name of the text that is all there is in a piece; empty if there is anything else."""
-    delta = piece["delta"]
-    name = next(iter(delta)) if len(delta) == 1 else ""
-    is_text = name in ("content", *_TEXTS) and isinstance(delta[name], str)
-    alone = all(value is None for key, value in piece.items() if key not in ("index", "delta"))
-    return name if is_text and alone else ""
-
-
-def _with_words(piece: dict[str, Any], name: str, words: list[str]) -> dict[str, Any]:
-    return {**piece, "delta": {name: "".join(words)}}
+    def whole(self) -> dict[str, Any]:
+        message = {**self._message.whole(), "content": whole_content(self._content)}
+        if message["content"] is None and "tool_calls" not in message:
+            message["content"] = ""
+        return {"message": message, **self._beside.whole()}
 
 
 def _as_chunk(index: int, shown: dict[str, Any]) -> dict[str, Any]:
     return {"index": index, "logprobs": None, "finish_reason": None, **shown}
-
-
-def _grown(before: dict[str, Any], more: dict[str, Any], texts: tuple[str, ...]) -> dict[str, Any]:
-    """An object with more of it: these texts go on, of all else the later one counts."""
-    made = grown(before, {name: value for name, value in more.items() if value is not None})
-    for name in texts:
-        old, new = before.get(name), more.get(name)
-        if isinstance(old, str) and isinstance(new, str):
-            made[name] = old + new
-    return made

@@ -11,6 +11,7 @@ behind it, never with a finish that looks like success.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -48,7 +49,7 @@ from turnbuckle.server.faces.chat.client_calls import chat_call
 from turnbuckle.server.faces.chat.tool_progress import tool_progress
 from turnbuckle.server.faces.left_out import LeftOut
 from turnbuckle.server.outcomes import Ending, ending, outcome_fields
-from turnbuckle.turn.facts import HandedCall, decode
+from turnbuckle.turn.facts import Fact, HandedCall, decode
 from turnbuckle.vocab.events import Usage
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.wire.across import as_chat_annotations, moved, pages_cited, token_odds
@@ -71,6 +72,7 @@ GOES_ON = ("continue", "finish_draft", "reask")
 """Why a model is asked with more than the client has sent, and the answer goes on behind what was told."""
 WORTH_TELLING = 1.0  # seconds: a shorter wait is over before anybody has read of it
 _json = msgspec.json.encode
+_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def chat_id(run: RunId) -> str:
@@ -102,8 +104,8 @@ class ChatFold(ABC):
         self.left = LeftOut(PROTOCOL)
         self._others = OtherChoices()
         self._piece: dict[str, Any] = {}  # what stands beside the next words, in a part of their own
-        self._parts: list[dict[str, Any]] = []  # parts without words that were told in this round
-        self._again: list[dict[str, Any]] = []  # of those, what an attempt from the start may bring again
+        self._parts: list[bytes] = []  # parts without words that were told in this round
+        self._again: Counter[bytes] = Counter()  # of those, what an attempt from the start may bring again
         self._reply = ReplyOver(0)  # the last one
         self._spoke = {False: False, True: False}  # whether there was text, and a refusal
         self._thought: object = None  # which reasoning the last piece of it belonged to
@@ -119,9 +121,13 @@ class ChatFold(ABC):
             if text := narration.going_on(fact):
                 self._length += len(text)
                 self._text(text)
-            elif not self.ended:
-                for told in narration.take(fact):
-                    self._draw(told)
+            else:
+                self._take_fact(fact)
+
+    def _take_fact(self, fact: Fact) -> None:
+        if not self.ended:
+            for told in self._narration.take(fact):
+                self._draw(told)
 
     def _draw(self, told: Told) -> None:
         self.left.look(told)
@@ -193,7 +199,7 @@ class ChatFold(ABC):
         self.route, self.provider_headers, self._piece = told.route, (), {}
         if told.why in ROUNDS:
             self._parts, self._round_began = [], self._length
-        self._again = list(self._parts) if self._length == self._round_began else []
+        self._again = Counter(self._parts if self._length == self._round_began else ())
         self._protocol, self._bound = told.protocol, told.why not in GOES_ON
         self._counted.next_call()
         if told.model != self._asked:
@@ -217,10 +223,11 @@ class ChatFold(ABC):
     def _item(self, part: dict[str, Any]) -> None:
         """A part of the content that nobody here knows. One that was told before its reply broke, and is said
         again by a reply from the start, is the same."""
-        if part in self._again:
-            self._again.remove(part)
+        known = _sorted(part)
+        if self._again[known]:
+            self._again[known] -= 1
             return
-        self._parts.append(part)
+        self._parts.append(known)
         self._part("", part)
 
     def _goes_to(self, where: tuple[int, int], gap: int, size: int) -> None:
@@ -327,7 +334,15 @@ class ChatRenderer(ChatFold):
         return self._chunks.role() + drained(self._out)
 
     def take(self, items: Sequence[Item]) -> bytes:
-        self._take(items)
+        if len(items) == 1 and not self._out:
+            # The token's way: more of the text that is under way.
+            fact = decode(items[0].data)
+            if text := self._narration.going_on(fact):
+                self._length += len(text)
+                return self._chunks.text(text)
+            self._take_fact(fact)
+        else:
+            self._take(items)
         return drained(self._out)
 
     def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:

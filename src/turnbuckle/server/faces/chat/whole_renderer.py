@@ -14,7 +14,8 @@ from turnbuckle.turn.facts import HandedCall
 from turnbuckle.vocab.events import Finish, Usage
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyReasoning, ReplyRefusal, ReplyText
-from turnbuckle.wire.openai_chat.answer_fields import grown
+from turnbuckle.wire.answer_fields import GrowingFields, joined
+from turnbuckle.wire.openai_chat.answer_fields import growing
 from turnbuckle.wire.openai_chat.content_parts import told_content
 from turnbuckle.wire.openai_chat.encode import answer
 from turnbuckle.wire.openai_chat.parse_request import PROTOCOL
@@ -40,7 +41,8 @@ class WholeChatRenderer(ChatFold):
         self._refusals: list[str] = []
         self._calls: list[HandedCall] = []
         self._pieces: list[dict[str, Any]] = []  # of other answers
-        self._fields: dict[str, dict[str, Any]] = {}
+        self._fields: dict[str, GrowingFields] = {}
+        self._said: dict[str, Any] = {}  # by the provider, of the whole of it
         super().__init__(run, queued)
 
     def open(self) -> bytes:
@@ -84,21 +86,23 @@ class WholeChatRenderer(ChatFold):
             native = self._protocol == PROTOCOL
             choice["message"]["tool_calls"] = [chat_call(call, native=native) for call in self._calls]
         places = {"reply": body, "choice": choice, "message": choice["message"], "usage": body["usage"]}
-        for where, data in (*self._fields.items(), ("usage", self._counted.total())):
+        fields = {where: grown.whole() for where, grown in self._fields.items()}
+        for where, data in {"reply": self._said, **fields, "usage": self._counted.total()}.items():
             place = places[where]
-            place.update(grown({name: place.get(name) for name in data}, data))
+            place.update(joined({name: place.get(name) for name in data}, data))
         body["choices"] += put_together(self._pieces)
         return body
 
     def _forget(self) -> None:
-        self._fields.pop("reply", None)
+        self._said = {}
 
     def _passed(self, where: str, data: dict[str, Any]) -> None:
         if where == "usage":
             self._counted.note(data)
+        elif where == "reply":
+            self._said.update(data)
         else:
-            known = self._fields.setdefault(where, {})
-            known.update(data if where == "reply" else grown(known, data))
+            self._fields.setdefault(where, growing()).add(data)
 
     def _blocks(self) -> list[ReplyBlock]:
         return [

@@ -197,6 +197,7 @@ COMPACTION = Shape(
         created_at=WHOLE,
         output=listed({"type": "object"}),
         usage=_USAGE.ref,
+        turnbuckle=thing("", "Why nothing was made smaller, if so.", notices=listed(TEXT)),
     ),
     (_USAGE,),
 )
