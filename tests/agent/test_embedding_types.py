@@ -135,6 +135,24 @@ def test_an_answer_that_does_not_fit_is_asked_for_again_within_a_bound(tmp_path)
     assert never.why.startswith("the answer is not the JSON document that was asked for")
 
 
+@pytest.mark.requirement("H14", "C10")
+@pytest.mark.parametrize(
+    "said, kind, output",
+    [
+        (f"```json\n{GOOD}\n```", Order, Order(item="tea", to=Address(street="High Street", number=7))),
+        ("Plain words.", str, "Plain words."),
+    ],
+)
+def test_a_document_in_a_code_block_is_read_and_text_is_wanted_as_text(said, kind, output, tmp_path):
+    _, result = asked(tmp_path, answers(said), lambda opened: opened.run("x", output_type=kind))
+    assert (result.output, result.outcome, result.why, result.model_calls) == (output, "completed", "", 1)
+
+
+def test_a_budget_below_nothing_is_refused():
+    with pytest.raises(ValueError, match="a budget of -1 money cannot be meant"):
+        Budget(money=-1)
+
+
 class Point(msgspec.Struct):
     x: int
     y: int = 0

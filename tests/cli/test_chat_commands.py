@@ -95,3 +95,18 @@ def test_the_help_names_every_command_of_the_chat_and_of_sessions():
         assert word in text
         assert about(word)
     assert {f"/{name}" for name in HELP} <= set(WORDS)
+
+
+@pytest.mark.requirement("H13")
+@pytest.mark.parametrize(
+    "typed, hint",
+    [
+        ("/hlep", "did you mean /help?"),
+        ("/sttaus", "did you mean /status?"),
+        ("/foo", "/help lists the commands;"),
+    ],
+)
+def test_the_nearest_command_is_named_only_if_it_is_near(typed, hint):
+    meant = parse(typed)
+    assert isinstance(meant, Wrong)
+    assert f"there is no {typed}; {hint} " in meant.why

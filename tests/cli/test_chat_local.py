@@ -12,12 +12,13 @@ import pytest
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
-from support.cli.scripted_chat import controller_of, eventually, run_scenario
+from support.cli.scripted_chat import ScriptedBackend, controller_of, eventually, run_scenario, spoke, started
 from support.processes.commands import ENVIRONMENT, command
 
 from turnbuckle.app import open_app
 from turnbuckle.cli.chat.history import LONGEST, MOST, ChatHistory
-from turnbuckle.cli.chat.terminal import TerminalFront
+from turnbuckle.cli.chat.terminal import TerminalFront, status_text
+from turnbuckle.cli.chat.view import View
 from turnbuckle.cli.local_backend import LocalBackend
 from turnbuckle.config import load
 
@@ -74,20 +75,21 @@ def test_a_chat_needs_no_server_no_key_and_no_network(tmp_path):
             assert "finish_call" not in tools
             assert status.startswith("Nothing runs.")
             assert ledger == "nothing was wasted"
-            assert model.splitlines()[0] == "  rehearsal  rehearsal"
+            assert model.splitlines()[0] == "* rehearsal  rehearsal"
             assert [line.split(":")[0] for line in cost.splitlines()] == [
                 "Last run",
                 "This session",
                 "Today (UTC)",
             ]
-            assert context.startswith("The model is told ")
+            assert context.startswith("The model gets ")
             assert drafts == "no open drafts"
             assert talk.view().queued == ()
             for line in ("/undo compaction", "/Undo  Compaction", "/undo", "/undo", "/undo", "/undo"):
                 talk.entered(line)
             await talk.settled()
             undone = [words.split()[0] for words in front.replies[-6:]]
-            assert undone == ["Undone:", "There", "Undone:", "Undone:", "Undone:", "There"]
+            # There was nothing to make smaller, and so no compaction; each undo is of a message.
+            assert undone == ["There", "There", "Undone:", "Undone:", "There", "There"]
             await talk.close()
 
     run_scenario(scenario)
@@ -298,7 +300,7 @@ def test_a_line_begun_before_a_question_goes_to_the_model_and_the_next_one_answe
             keys.send_text("\x15y\r")
             await eventually(lambda: output.printed.count("completed after") == 2)
             plain = ESCAPES.sub("", output.printed)
-            assert plain.index("allowed by terminal") < plain.index("› list files")
+            assert plain.index("allowed") < plain.index("› list files")
 
     run_scenario(scenario)
 
@@ -320,6 +322,47 @@ def test_ctrl_c_stops_a_run_then_leaves_at_once_and_clears_a_line_when_nothing_r
             assert await asyncio.wait_for(running, 100) == "quit"
 
     run_scenario(scenario)
+
+
+@pytest.mark.requirement("H2")
+def test_the_line_that_is_open_stays_on_the_screen_when_somebody_leaves(tmp_path):
+    async def scenario():
+        place, output = ScriptedBackend(r1=[started("r1", "go"), spoke("First.\n\nAn open line")]), Output()
+        place.answers = {"go": "r1"}
+        with create_pipe_input() as keys:
+            front = TerminalFront(place, ChatHistory(tmp_path), color=False, input=keys, output=output)
+            talk, _ = controller_of(place, front)
+            front.attach(talk)
+            await talk.open()
+            running = asyncio.ensure_future(front.run())
+            keys.send_text("go\r")
+            await eventually(lambda: "An open line" in live(front))
+            keys.send_text("/busy steer\r")
+            await eventually(lambda: "a message while something runs: steer" in output.printed)
+            assert "› /busy steer\r\na message" in output.printed
+            assert "An open line" not in output.printed
+            keys.send_text("\x04")
+            assert await asyncio.wait_for(running, 100) == "quit"
+            await talk.close()
+        assert output.printed.endswith("An open line\r\n")
+
+    run_scenario(scenario)
+
+
+@pytest.mark.requirement("H2")
+@pytest.mark.parametrize(
+    "columns, shown",
+    [
+        (100, "lab · context 2,419 (7 %) · $0.01 · waiting for more from m, 2 s · Esc interrupts"),
+        (80, "lab · context 2,419 (7 %) · waiting for more from m, 2 s · Esc interrupts"),
+        (60, "lab · waiting for more from m, 2 s · Esc interrupts"),
+        (50, "waiting for more from m, 2 s · Esc interrupts"),
+        (30, "waiting for more from m, 2 s…"),
+    ],
+)
+def test_the_status_says_what_is_waited_for_before_what_was_used(columns, shown):
+    view = View(True, waiting="waiting for more from m, 2 s", meter="lab · context 2,419 (7 %) · $0.01")
+    assert status_text(view, columns) == shown
 
 
 @pytest.mark.requirement("H2")

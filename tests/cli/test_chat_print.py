@@ -5,7 +5,7 @@ import re
 import pytest
 
 from turnbuckle.cli.chat.printing import Typesetter
-from turnbuckle.cli.chat.renderer import CommandOutput, UserWords
+from turnbuckle.cli.chat.renderer import CommandOutput, TypedCommand, UserWords
 from turnbuckle.cli.pieces import Break, Line, Words
 
 MARKDOWN = """# Head
@@ -107,11 +107,36 @@ def test_a_notice_in_the_middle_of_a_paragraph_stands_behind_it():
     assert setter.tail(100) == ("half a sen", False)
 
 
+def test_what_is_said_into_a_run_does_not_tear_the_paragraph_that_is_open():
+    said = UserWords("shorter \x1bplease", into=True)
+    pieces = [Words("half a [li"), said, Words("nk](x) more.\n\nThe end")]
+    assert printed(pieces).splitlines() == [
+        "half a link (x) more.",
+        "",
+        "› shorter \\x1bplease",
+        "",
+        "The end",
+    ]
+    setter = Typesetter(color=False)
+    assert setter.take(pieces[:2], 80) == ""
+    assert [line.text for line in setter.held] == ["› shorter \x1bplease"]  # in the live part meanwhile
+
+
 def test_an_answer_to_a_command_does_not_wait_and_tears_nothing():
     setter = Typesetter(color=False)
     setter.take([Words("half a sen")], 80)
     assert setter.take([CommandOutput("no sessions")], 80) == "no sessions\n"
     assert setter.take([Words("tence"), Break()], 80) == "\nhalf a sentence\n"
+
+
+def test_a_command_stands_above_its_answer_and_apart_from_the_one_before():
+    pieces = [
+        TypedCommand("/cost"),
+        CommandOutput("Last run: nothing."),
+        TypedCommand("/tools"),
+        CommandOutput("a\nb"),
+    ]
+    assert printed(pieces).splitlines() == ["› /cost", "Last run: nothing.", "", "› /tools", "a", "b"]
 
 
 def test_a_tool_card_is_one_row_and_a_failure_is_told_whole():

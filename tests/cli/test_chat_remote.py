@@ -173,7 +173,7 @@ def test_what_waits_is_answered_in_the_order_of_the_session_and_a_stop_is_told(t
         talk.entered("/undo")
         await eventually(lambda: front.replies[-1].startswith("Undone"))
         talk.entered("/stop")
-        await eventually(lambda: front.replies[-1] == "There is nothing to do.")
+        await eventually(lambda: "There is nothing to do." in front.lines)
         talk.entered("/status")
         await eventually(lambda: front.replies[-1].startswith("Nothing runs."))
         talk.entered("/undo compaction")
@@ -237,7 +237,7 @@ def test_an_answer_that_somebody_gives_elsewhere_takes_the_question_away(tmp_pat
         await live.post(f"/v1/runs/{current}/approvals/{asked}", {"decision": "deny", "text": "no"})
         await talk.settled()
         assert talk.question is None
-        assert "denied by local: no" in front.lines
+        assert "denied: no" in front.lines
         await talk.close()
 
     run_scenario(scenario, tmp_path, asking, tools='approval = { shell = "ask" }')
@@ -288,7 +288,7 @@ def test_lists_drafts_and_the_ledger_come_from_the_server(tmp_path):
         assert "* work" in listed
         assert ledger == "nothing was wasted"
         assert "This session: 1 run," in cost
-        assert models.splitlines()[0] == "  agent  m"
+        assert models.splitlines()[0] == "* agent  m"
         with pytest.raises(BackendRefused):
             await place.draft("r1:d1")
         await talk.close()
@@ -306,9 +306,9 @@ def test_lists_drafts_and_the_ledger_come_from_the_server(tmp_path):
 def test_a_server_that_is_not_there_is_lost_and_a_key_that_is_no_good_is_refused(tmp_path):
     async def scenario(live):
         live.owner("ann")
-        with pytest.raises(BackendRefused, match="401"):
+        with pytest.raises(BackendRefused, match=r"401: .*; --key gives one"):
             await remote(live).latest()
-        with pytest.raises(BackendRefused, match="401"):
+        with pytest.raises(BackendRefused, match=r"401: .*; --key gives one"):
             async for _ in remote(live).follow("r1", 0):
                 pass
         with reserved_port() as nobody:

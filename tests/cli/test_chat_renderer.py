@@ -179,3 +179,27 @@ def test_a_run_that_was_merged_meanwhile_is_told_on_without_a_word_twice():
         chat = ChatRunRenderer(False)
         first = told(chat, numbered[:seen])
         assert joined(first, told(chat.again(False), merged)) == whole
+
+
+def test_an_answer_given_at_this_machine_names_nobody():
+    def told(by, verdict="denied", text="use rg"):
+        renderer = ChatRunRenderer()
+        pieces = renderer.take(1, ApprovalAnswered(AT, "a1", verdict, by, text))
+        return [piece.text for piece in pieces if isinstance(piece, Line)]
+
+    assert told("terminal") == told("local") == told("") == ["denied: use rg"]
+    assert told("anna") == ["denied by anna: use rg"]
+
+
+@pytest.mark.parametrize("printed, rows", [("7\n", 0), ("6\n7\n", 2), ("other\n", 1)])
+def test_the_one_line_that_a_tool_printed_is_not_told_twice(printed, rows):
+    renderer = ChatRunRenderer()
+    renderer.take(1, started("r1", "go"))
+    renderer.take(2, ToolStarted(AT, "c1", "shell", {"command": "x"}, "k"))
+    renderer.take(3, ToolSaid(AT, "c1", printed))
+    pieces = renderer.take(4, ToolFinished(AT, "c1", "shell", ToolOutcome("finished", "7\n")))
+    lines = [piece.text for piece in pieces if isinstance(piece, Line)]
+    assert [line for line in lines if line.startswith("  ")] == [f"  {line}" for line in printed.split()][
+        :rows
+    ]
+    assert lines[-1].endswith(": 7")

@@ -295,7 +295,7 @@ def test_the_next_run_puts_its_question_though_its_number_is_the_same_and_no_old
 def test_a_question_for_words_takes_any_words_and_commands_stay_commands():
     async def scenario():
         place, talk, front = await _asking(WHICH)
-        assert talk.entered("/status", "r1:q1") == "taken"
+        assert talk.entered("/status", "r1:q1") == "command"
         await eventually(lambda: front.replies[-1] == "Nothing runs.")
         assert talk.entered("the blue one", "r1:q1") == "answer"
         await eventually(lambda: place.given == [("r1", "q1", "answer", "the blue one")])
@@ -327,58 +327,6 @@ def test_where_nobody_sits_the_answer_is_no():
             ("r1", "q1", "answer", "Nobody is there to ask."),
         ]
         await talk.close()
-
-    run_scenario(scenario)
-
-
-@pytest.mark.requirement("G2", "H2")
-@pytest.mark.requirement("H6")
-def test_ctrl_c_interrupts_the_second_one_forces_the_third_leaves_and_idle_it_does_nothing():
-    async def scenario():
-        place = ScriptedBackend(r1=[started("r1", "go")])
-        place.answers = {"go": "r1"}
-        talk, front = controller_of(place)
-        await talk.open()
-        assert talk.interrupt() == "idle"
-        talk.entered("go")
-        await eventually(lambda: front.said == ["go"])
-        place.let_go.clear()
-        assert [talk.interrupt(), talk.interrupt(), talk.interrupt()] == ["stopping"] * 3  # in a hurry: once
-        await eventually(lambda: place.interrupted == ["r1"])
-        assert talk.is_stopping
-        await eventually(lambda: "still running: Ctrl-C again, or /stop" in front.screen)
-        assert place.stopped == []
-        assert talk.interrupt() == "stopping"
-        await eventually(lambda: place.stopped == ["r1"])
-        assert talk.interrupt() == "leave"
-        assert place.interrupted == ["r1"]
-        place.let_go.set()
-        place.add("r1", ended("cancelled"))
-        await talk.settled()
-        assert (talk.code, talk.interrupt()) == (130, "idle")
-        await talk.close()
-
-    run_scenario(scenario)
-
-
-@pytest.mark.requirement("H6")
-def test_an_interrupt_that_works_is_not_followed_by_an_offer_of_force():
-    async def scenario():
-        place = ScriptedBackend(r1=[started("r1", "go")])
-        place.answers = {"go": "r1"}
-        talk, front = controller_of(place)
-        await talk.open()
-        talk.entered("/interrupt")
-        talk.entered("go")
-        await eventually(lambda: front.said == ["go"])
-        talk.entered("/interrupt")
-        await eventually(lambda: place.interrupted == ["r1"])
-        place.add("r1", ended("cancelled"))
-        await talk.settled()
-        await talk.close()
-        assert "nothing runs" in front.screen
-        assert "still running" not in front.screen
-        assert place.stopped == []
 
     run_scenario(scenario)
 

@@ -23,6 +23,7 @@ def test_a_long_paste_stands_in_the_line_as_a_sign_and_is_sent_whole():
     assert pastes.fold("x" * 5_000) == "[pasted 5,000 characters]"
     sign = pastes.fold(LONG)
     assert sign == "[pasted 120 lines]"
+    assert FoldedPastes().fold(f"{LONG}\n") == sign  # as an editor copies it
     other = pastes.fold(LONG.upper())
     assert other == "[pasted 120 lines #2]"
     assert pastes.fold(LONG) == sign

@@ -86,7 +86,7 @@ def test_what_is_wrong_is_found_and_told_how_to_mend(
 
 
 NOTED: list[tuple[str, str, str]] = [
-    ("", "routes", "the rehearsal model answers"),
+    ("", "routes", "`rehearsal` answers"),
     ("[server]\nhost = '0.0.0.0'\napi_keys = ['some-key']", "server", "without TLS"),
     (ROUTE + "base_url = 'http://localhost:1/v1'\napi_key = 'x'", "secrets", "the key of route a"),
     (

@@ -146,7 +146,8 @@ def test_a_wrong_word_on_the_command_line_is_a_usage_error(
     assert _run(*arguments) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "Error" in shown.err
+    assert shown.err.startswith("turnbuckle: Unknown ")
+    assert "--help` lists what there is" in shown.err
 
 
 def test_the_tour_fits_80_columns_and_names_every_endpoint() -> None:

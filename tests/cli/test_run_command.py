@@ -128,7 +128,7 @@ def test_runs_are_listed_and_shown_again(here: Path, capsys: pytest.CaptureFixtu
     assert shown.err.splitlines() == ran.err.splitlines()[1:]
     assert _run("runs", "list", "--unfinished") == 0
     assert capsys.readouterr() == ("", "no unfinished runs\n")
-    assert _run("runs", "show", "nothing-like-it") == 1
+    assert _run("runs", "show", "nothing-like-it") == 2
 
 
 def test_resuming_a_run_that_has_ended_changes_nothing(
@@ -269,7 +269,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_run_can_be_resumed(tmp_path: Pat
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=100)
         assert process.returncode == 130
-        assert "left at once; turnbuckle runs resume r" in err
+        assert "left at once; to continue: turnbuckle runs resume r" in err
         resumed = command(tmp_path, "runs", "resume")
     told = [fact.outcome.status for fact in facts_of(tmp_path) if isinstance(fact, ToolFinished)]
     assert (resumed.code, told) == (130, ["unknown"])

@@ -1,10 +1,10 @@
 """A chat whose terminal is closed leaves in good order: its run is kept, and goes on in the next chat."""
 
 import os
-import sys
 
 import pytest
-from support.processes.commands import ENVIRONMENT, facts_of
+from support.processes.commands import facts_of
+from support.processes.own_terminal import start_in_terminal
 from support.processes.served_folder import until
 
 from turnbuckle.turn.facts import ApprovalAsked, RunLeft
@@ -13,14 +13,7 @@ from turnbuckle.turn.facts import ApprovalAsked, RunLeft
 @pytest.mark.process
 @pytest.mark.requirement("H13")
 def test_a_run_of_a_chat_whose_terminal_is_closed_is_kept(tmp_path):
-    process, terminal = os.forkpty()
-    if process == 0:
-        os.chdir(tmp_path)
-        os.execve(
-            sys.executable,
-            [sys.executable, "-m", "turnbuckle.cli.main", "chat"],
-            {**ENVIRONMENT, "TERM": "xterm"},
-        )
+    process, terminal = start_in_terminal(tmp_path, "chat")
     os.set_blocking(terminal, False)
     seen = b""
 

@@ -64,7 +64,7 @@ def model(request):
 def serve_a_clone(folder):
     """A clone, and the first command of the README: a server that answers, without a key and without a network."""
     clone = clone_into(folder / "turnbuckle")
-    with reserved_port() as port, make_run(clone, "--port", str(port)) as serving:
+    with reserved_port() as port, make_run(clone, "--port", str(port), "--no-open") as serving:
         address = f"http://127.0.0.1:{port}"
         until(lambda: serving.poll() is not None or answers(address), (clone / "make.log").read_text)
         assert got(f"{address}/").startswith(b"<!doctype html>")

@@ -347,6 +347,7 @@ def loaded(folder: Path, text: str) -> Loaded:
 def test_what_holds_is_said_to_the_model_by_the_doctor_and_in_the_first_screen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
+    monkeypatch.chdir(tmp_path)
     given = loaded(tmp_path, '[tools]\nnetwork = ["git", "pip install"]\n')
     asked: list[LabRequest] = []
 

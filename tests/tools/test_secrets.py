@@ -72,7 +72,8 @@ def test_an_address_that_is_refused_is_told_without_its_password(tmp_path: Path)
 
 
 @pytest.mark.requirement("R3")
-def test_the_tools_of_a_program_know_them(tmp_path: Path):
+def test_the_tools_of_a_program_know_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "turnbuckle.toml").write_text(
         SETTINGS.replace("me:pass-word-1@", "").replace("?sig=query-value-99&alt=1", "")
     )
@@ -80,7 +81,7 @@ def test_the_tools_of_a_program_know_them(tmp_path: Path):
 
     async def main() -> None:
         async with open_app(load(tmp_path / "turnbuckle.toml", environment={}), ENVIRONMENT) as app:
-            toolbox = app.runs._tools("r1")
+            toolbox = app.runs.tools_of("r1")
             seen.append(getattr(toolbox, "_context"))  # noqa: B009 - the port has no such name
 
     asyncio.run(main())

@@ -357,8 +357,8 @@ class Agent:
         return await self._here().answer(asked, answer, by)
 
     async def rules(self) -> tuple[RuleView, ...]:
-        """What was always allowed, here or by the command line on the same data folder."""
-        return tuple(self._here().rules.list(LOCAL))
+        """What was always allowed, here or elsewhere on the same data folder or database."""
+        return tuple(await self._here().rules.list(LOCAL))
 
     async def remove_rule(self, rule: str) -> None:
         """Take one of them away by its id: the next such call is asked about. Raises NotFound."""

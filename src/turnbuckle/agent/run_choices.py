@@ -1,5 +1,6 @@
 """What a program may choose for one run, and the form in which it wants the answer."""
 
+import re
 from functools import reduce
 from typing import Any, Generic, TypedDict, TypeVar
 
@@ -17,6 +18,8 @@ from turnbuckle.vocab.request import RunLimits
 T = TypeVar("T")
 OUTPUT_RETRIES = 2
 """How often an answer that does not fit is asked for again."""
+_FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.S)
+"""A document in a code block, as models write it that were asked in words."""
 _AGAIN = (
     "Your answer does not have the form that was asked for: {fault}. "
     "Answer again with the whole JSON document, and with nothing else."
@@ -32,6 +35,11 @@ class Budget(Struct, frozen=True):
     model_calls: int | None = None
     tool_calls: int | None = None
     seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if (most := getattr(self, name)) is not None and most < 0:
+                raise ValueError(f"a budget of {most} {name.replace('_', ' ')} cannot be meant")
 
     @property
     def limits(self) -> RunLimits:
@@ -58,22 +66,29 @@ class ResultOf(Result, Generic[T], frozen=True):
 
 
 class OutputForm(Generic[T]):
-    """The form of an answer: a pydantic model, a dataclass, a msgspec struct, a list of them …"""
+    """The form of an answer: a pydantic model, a dataclass, a msgspec struct, a list of them … `str` is the
+    plain text."""
 
     def __init__(self, kind: type[T]) -> None:
         self._reader = reader_of(kind)
         self._name = getattr(kind, "__name__", "answer")
+        self._is_text = kind is str
 
     @property
-    def response_format(self) -> dict[str, Any]:
+    def response_format(self) -> dict[str, Any] | None:
+        if self._is_text:
+            return None
         return {"type": "json_schema", "json_schema": {"name": self._name, "schema": self._reader.schema}}
 
     def read(self, result: Result) -> T:
         """The answer. Raises TypeMisfit."""
         said = [message for message in result.messages if message.role == "assistant"]
         text = text_of(said[-1].parts) if said else ""
+        if self._is_text:
+            return self._reader.read(text)  # type: ignore[no-any-return]
+        fenced = _FENCED.fullmatch(text)
         try:
-            document = msgspec.json.decode(text)
+            document = msgspec.json.decode(text if fenced is None else fenced[1])
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise TypeMisfit(f"it is not one JSON document ({error})") from error
         found: T = self._reader.read(document)
@@ -87,6 +102,8 @@ def result_of_tries(tries: list[Result], output: T | None, fault: str = "") -> R
     fields["spent"] = reduce(together, (result.spent for result in tries))
     for name in ("model_calls", "tool_calls"):
         fields[name] = sum(getattr(result, name) for result in tries)
+    if not fault and last.outcome == "partial" and last.why.startswith(NOT_THE_DOCUMENT):
+        fields |= {"outcome": "completed", "why": ""}  # it was read all the same
     if fault and last.ok:
         fields |= {"outcome": "partial", "why": f"{NOT_THE_DOCUMENT}: {fault}"}
     return ResultOf(**fields, output=output)

@@ -19,13 +19,15 @@ def load_for(
     route: str | None = None,
     model: str | None = None,
     changes: dict[str, Any] | None = None,
+    only_looks: bool = False,
 ) -> Loaded:
-    """The settings with the command line's own on top. Raises ConfigError."""
+    """The settings with the command line's own on top. `only_looks`: the command uses nothing of the data
+    folder, so it may be anybody's. Raises ConfigError."""
     given = {key: value for key, value in (changes or {}).items() if value is not None}
     if workspace is not None:
         given["workspace"] = str(workspace)
     loaded = load(config, changes=given)
-    ask_for_trust(loaded)
+    ask_for_trust(loaded, data=not only_looks)
     if not Path(loaded.settings.workspace).is_dir():
         raise ConfigError(f"the workspace {loaded.settings.workspace} is not a folder")
     return _chosen(loaded, route, model)

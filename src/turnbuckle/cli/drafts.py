@@ -44,8 +44,8 @@ class RunDraft(Struct, frozen=True):
 
 @app.command(name="list")
 def list_drafts(*, config: Config = None, as_json: Json = False) -> int:
-    """List open drafts, those of the last touched run first."""
-    return guarded(lambda: _list(load_for(config), as_json))
+    """List open drafts, those of the latest run first."""
+    return guarded(lambda: _list(load_for(config, only_looks=True), as_json))
 
 
 @app.command
@@ -59,7 +59,7 @@ def show(draft: str, /, *, config: Config = None, as_json: JsonFlag = False) -> 
     as_json
         With all that is known of it, as JSON.
     """
-    return guarded(lambda: _show(load_for(config), draft, as_json))
+    return guarded(lambda: _show(load_for(config, only_looks=True), draft, as_json))
 
 
 @app.command

@@ -1,6 +1,6 @@
 """Exit codes: one table for every command that reports an outcome."""
 
-from turnbuckle.errors import ConfigError, InvalidValue, SessionUnknown
+from turnbuckle.errors import ConfigError, InvalidValue, RunUnknown, SessionUnknown
 from turnbuckle.vocab.outcome import Outcome, OutcomeKind
 
 OK = 0
@@ -11,7 +11,7 @@ UNFINISHED = 4
 NOT_ASKED = 5
 CANCELLED = 130
 
-USAGE_ERRORS = (ConfigError, InvalidValue, SessionUnknown)
+USAGE_ERRORS = (ConfigError, InvalidValue, RunUnknown, SessionUnknown)
 """What somebody asked wrongly; every other error is a failure."""
 
 EXIT_CODES: dict[OutcomeKind, int] = {

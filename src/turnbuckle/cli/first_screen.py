@@ -40,7 +40,7 @@ def first_screen(address: str, loaded: Loaded, *, needs_key: bool, sandbox: str)
 
 def _model(routes: tuple[RouteSettings, ...]) -> list[tuple[str, str]]:
     if not routes or rehearses(routes[0]):
-        who = "the rehearsal model: a script that needs no key and no network"
+        who = "rehearsal, a built-in fake model that needs no key and no network"
         return [("Model", who), ("", "`turnbuckle init` sets up a real one")]
     others = f", then {', '.join(route_name(route) for route in routes[1:])}" if len(routes) > 1 else ""
     return [("Model", f"{routes[0].model} ({route_name(routes[0])}){others}")]

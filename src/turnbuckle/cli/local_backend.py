@@ -169,8 +169,8 @@ class LocalBackend:
     # Runs
 
     async def runs(self, session: str) -> list[RunLine]:
-        _, lines = await self._runs.page(StreamQuery(parent=session, order="newest"), None, limit=_LISTED)
-        return lines
+        _, found = await self._runs.page(StreamQuery(parent=session, order="newest"), None, limit=_LISTED)
+        return found.lines
 
     async def next_run(self, session: str, seen: Collection[str]) -> str:
         while True:

@@ -90,10 +90,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _open_standard_streams()
     _end_quickly()
     try:
-        code = app(arguments, exit_on_error=False, result_action="return_value")
+        code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
-    except CycloptsError:
-        sys.exit(USAGE_ERROR)  # cyclopts has said what is wrong
+    except CycloptsError as error:
+        from turnbuckle.cli.wrong_usage import echo_usage  # what is given rightly never needs it
+
+        echo_usage(error)
+        sys.exit(USAGE_ERROR)
     except KeyboardInterrupt:
         sys.exit(CANCELLED)  # before there was anything to stop cleanly
     except BrokenPipeError:

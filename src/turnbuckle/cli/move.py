@@ -25,7 +25,9 @@ def move(source: str, target: str, /) -> int:
 
     Every item is compared when all is written, and only then the copy becomes a journal. A move that was
     broken off goes on when it is started again. The source stays as it is. Files beside the journal (keys,
-    long outputs, background processes) are not moved: they belong to the folder.
+    long outputs, background processes) are not moved: they belong to the folder. Rules of "always" in the
+    folder are taken into the database when a server starts with that folder as `files`. Keys and rules that
+    are in a database stay there.
 
     Parameters
     ----------
@@ -48,6 +50,8 @@ async def _move(source: str, target: str) -> int:
         echo(f'Set data = "{shown(target)}"{folder}.')
     else:
         echo(f'Set data = "{target}". Files beside the journal (keys, long outputs) are where they were.')
+    if is_database(source):
+        echo('API keys and rules of "always" in the database are not moved: they stay there.')
     return OK
 
 

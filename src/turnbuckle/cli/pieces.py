@@ -21,7 +21,7 @@ from turnbuckle.narrate.told import (
 from turnbuckle.turn.facts import Fact
 from turnbuckle.turn.labels import shortened
 from turnbuckle.vocab.outcome import Outcome
-from turnbuckle.vocab.prices import Spent, money_text, spent_text
+from turnbuckle.vocab.prices import Spent, of_limit, spent_text
 from turnbuckle.vocab.tooling import ToolOutcome
 
 Tone = Literal["tool", "notice", "quiet", "bad", "added", "removed", "plain"]
@@ -134,9 +134,10 @@ def outcome_line(
     outcome: Outcome, seconds: float, spent: Spent | None = None, most: float | None = None
 ) -> Line:
     """How it ended, and what it has cost, in one line."""
-    cost = f", {spent_text(spent)}" if spent is not None and spent.calls else ""
-    if cost and most is not None:
-        cost += f" of {money_text(most)}"
+    cost = ""
+    if spent is not None and spent.calls:
+        cost = f", {spent_text(spent)}"
+        cost += "" if most is None else of_limit(most, known=spent.cost is not None)
     why = f": {outcome.why}" if outcome.why else ""
     tone: Tone = (
         "quiet" if outcome.kind == "completed" else "notice" if outcome.kind == "cancelled" else "bad"

@@ -32,13 +32,16 @@ def list_processes(
     """List background processes, oldest first."""
 
     async def act() -> int:
-        rows = await _rows(server, key, config)
+        missing: set[str] = set()
+        rows = await _rows(server, key, config, missing)
+        if missing:
+            echo(f"not in this list: what is on {', '.join(sorted(missing))}, without an answer", err=True)
         if as_json:
             echo_json(rows, indented=True)
             return OK
         cells = [(row["id"], row["state"], row["run"], shortened(row["command"], LONGEST)) for row in rows]
         echo_table(("process", "state", "run", "command"), cells)
-        if not rows:
+        if not rows and not missing:
             echo("no background processes", err=True)
         return OK
 
@@ -76,9 +79,9 @@ def stop(
     return guarded(act)
 
 
-async def _rows(server: str, key: str, config: Path | None) -> list[dict[str, Any]]:
+async def _rows(server: str, key: str, config: Path | None, missing: set[str]) -> list[dict[str, Any]]:
     if server:
-        return await remote_at(server, key).every("/v1/processes")
+        return await remote_at(server, key).every("/v1/processes", missing)
     return [_row(one) for one in background_of(load_for(config)).listed()]
 
 

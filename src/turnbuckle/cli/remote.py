@@ -13,6 +13,7 @@ from turnbuckle.errors import TurnbuckleError
 PATIENCE = 60.0
 """Seconds for one answer. A stop waits for the end of what it stops, which takes a second."""
 _COME_BACK = (429, 502, 503, 504)
+_KEY = "--key gives one, and so does TURNBUCKLE_KEY in the environment"
 MOST = 16 << 20  # bytes of an answer; what is asked for here has a few hundred
 
 
@@ -64,13 +65,17 @@ class Remote:
         except (aiohttp.ClientError, ValueError) as error:
             raise ServerGone(f"no answer from {self.address}: {error or type(error).__name__}") from None
 
-    async def every(self, path: str) -> list[Any]:
-        """All of a list, page after page. Raises ServerRefused."""
+    async def every(self, path: str, missing: set[str] | None = None) -> list[Any]:
+        """All of a list, page after page. The nodes that it knows nothing of are put into `missing`. Raises
+        ServerRefused."""
+        silent = set() if missing is None else missing
         made: list[Any] = []
         page = await self.ask("GET", path)
+        silent.update(page.get("missing_nodes", ()))
         while page.get("next"):
             made += page["data"]
             page = await self.ask("GET", f"{path}?after={quote(page['next'], safe='')}")
+            silent.update(page.get("missing_nodes", ()))
         return made + list(page["data"])
 
 
@@ -82,7 +87,10 @@ def session_path(session: str, verb: str = "") -> str:
 def refusal(status: int, text: bytes) -> ServerRefused:
     """What a bad answer means."""
     kind = ServerGone if status in _COME_BACK else ServerRefused
-    made = kind(f"the server says {status}: {_reason(text)}")
+    reason = _reason(text)
+    if status == 401:  # by which option, and not by which header
+        reason = f"{reason.partition(': send')[0]}; {_KEY}"
+    made = kind(f"the server says {status}: {reason}")
     made.status = status
     return made
 

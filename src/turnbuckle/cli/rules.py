@@ -1,6 +1,8 @@
-"""`turnbuckle rules`: what "always" has allowed. Works beside a running server, which notices at once."""
+"""`turnbuckle rules`: what "always" has allowed. Works beside running servers, which notice at once."""
 
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,8 +18,10 @@ from turnbuckle.cli.remote import remote_at
 from turnbuckle.cli.run import guarded
 from turnbuckle.cli.table import LONGEST, echo_table
 from turnbuckle.errors import RuleUnknown
+from turnbuckle.journal.opening import rules_at
 from turnbuckle.runtime.consent_book import NAME, ConsentBook
-from turnbuckle.service.rules import RuleService
+from turnbuckle.runtime.shared_consent import SharedConsentBook
+from turnbuckle.service.rules import RuleService, RuleView
 from turnbuckle.turn.labels import shortened
 
 app = App(name="rules", help='What "always" has allowed: list, remove.')
@@ -31,7 +35,7 @@ def list_rules(*, server: Server = "", key: Key = "", config: Config = None, as_
         rows: list[dict[str, Any]] = (
             await remote_at(server, key).every("/v1/rules")
             if server
-            else msgspec.to_builtins(_service(config).list(None))
+            else msgspec.to_builtins(await _listed(config))
         )
         if as_json:
             echo_json(rows, indented=True)
@@ -63,7 +67,7 @@ def remove(rule: str, /, *, server: Server = "", key: Key = "", config: Config =
             await remote_at(server, key).ask("DELETE", f"/v1/rules/{quote(rule, safe='')}")
         else:
             try:
-                await _service(config).remove(rule, None)
+                await _removed(config, rule)
             except RuleUnknown as error:
                 return fail(f"{error}; `turnbuckle rules list` shows them all", USAGE_ERROR)
         echo(f"{rule} is removed", err=True)
@@ -72,8 +76,32 @@ def remove(rule: str, /, *, server: Server = "", key: Key = "", config: Config =
     return guarded(act)
 
 
-def _service(config: Path | None) -> RuleService:
-    return RuleService(ConsentBook(Path(load_for(config).settings.folder) / NAME))
+async def _listed(config: Path | None) -> list[RuleView]:
+    async with _services(config) as services:
+        return [rule for service in services for rule in await service.list(None)]
+
+
+async def _removed(config: Path | None, rule: str) -> None:
+    async with _services(config) as services:
+        gone = [service for service in services if any(one.id == rule for one in await service.list(None))]
+        for service in gone or services[:1]:  # the first one says that there is none
+            await service.remove(rule, None)
+
+
+@asynccontextmanager
+async def _services(config: Path | None) -> AsyncIterator[list[RuleService]]:
+    """The rules of the folder, and those of a database. Where there is one, the folder's are taken into it
+    when a server starts next."""
+    settings = load_for(config).settings
+    services = [RuleService(ConsentBook(Path(settings.folder) / NAME))]
+    stored = await rules_at(settings.data)
+    if stored is None:
+        yield services
+        return
+    try:
+        yield [RuleService(SharedConsentBook(stored)), *services]
+    finally:
+        await stored.close()
 
 
 def _day(moment: float) -> str:

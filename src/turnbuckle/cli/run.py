@@ -60,7 +60,7 @@ EPILOGUE = """Ctrl-C interrupts the run and keeps its conversation; a second Ctr
 
 The answer goes to stdout, everything else to stderr. Exit codes: 0 completed, 1 failed, 2 wrong usage, 3 partial (it
 gave up, and what it has is kept), 4 unfinished, 5 a call needed approval and nobody could be asked, 130
-cancelled. `turnbuckle runs resume` goes on after 3 and 4.
+cancelled. `turnbuckle runs resume` continues after 3 and 4.
 
 Without a configured route `rehearsal` answers, a built-in fake model that needs no key and no network."""  # noqa: E501
 
@@ -82,7 +82,7 @@ class Look:
 def run(
     task: Annotated[str, Parameter(show_default=False, allow_leading_hyphen=True)] = "",
     /,
-    *more: Annotated[str, Parameter(show_default=False)],
+    *more: Annotated[str, Parameter(show_default=False, allow_leading_hyphen=True)],
     config: Config = None,
     workspace: Path | None = None,
     route: str | None = None,
@@ -100,7 +100,8 @@ def run(
     Parameters
     ----------
     task
-        What to do. `-` reads it from stdin, and so does a pipe if there is no task.
+        What to do. `-` is what comes from stdin, alone or after words of yours: git diff | turnbuckle run
+        "Review this:" - . A pipe without a task is read, too.
     more
         More words of the task.
     workspace
@@ -110,10 +111,10 @@ def run(
     model
         Another model on that route.
     go_on
-        Go on with the latest session: finish its run if it has no end, then do the task. Without a task a run
-        that was given up is carried on.
+        Continue the latest session: finish its run if it has no end, then do the task. Without a task, resume
+        a run that gave up.
     session
-        Go on with this session, or begin it under this name.
+        Continue this session, or begin it under this name.
     reasoning
         Show the model's reasoning too, dimmed.
     as_json
@@ -125,11 +126,14 @@ def run(
     max_seconds
         The longest time of this run.
     """
-    if task.startswith("-") and task != "-" and len(task.split()) == 1:
-        return fail(f"there is no option {task}; turnbuckle run --help lists them", USAGE_ERROR)
+    for word in (task, *more):
+        if word.startswith("-") and word != "-" and len(word.split()) == 1:
+            return fail(f"there is no option {word}; `turnbuckle run --help` lists them", USAGE_ERROR)
     session = typed_words(session)
-    is_read = (task == "-" and not more) or _is_piped(task, go_on, session)
-    words = sys.stdin.read() if is_read else typed_words(task, *more)
+    given = ("-",) if _is_piped(task, go_on, session) else (task, *more)
+    if given.count("-") > 1:
+        return fail("stdin can be read only once: give one -", USAGE_ERROR)
+    words = _with_stdin(given) if "-" in given else typed_words(*given)
     if go_on and session:
         return fail(
             "--continue takes the latest session, and --session another one: use one of them", USAGE_ERROR
@@ -151,6 +155,14 @@ def typed_words(*words: str) -> str:
     return os.fsencode(" ".join(words)).decode("utf-8", "replace")
 
 
+def _with_stdin(given: tuple[str, ...]) -> str:
+    """The words, with what comes from stdin in the place of `-`. What is read stands in paragraphs of its
+    own, so that nobody takes it for a part of a sentence."""
+    at = given.index("-")
+    parts = (typed_words(*given[:at]), sys.stdin.read(), typed_words(*given[at + 1 :]))
+    return parts[1] if len(given) == 1 else "\n\n".join(part for part in parts if part.strip())
+
+
 def _is_piped(task: str, go_on: bool, session: str) -> bool:
     """Whether the task comes by a pipe or from a file, since there is none in the arguments and something has
     to be done."""
@@ -170,8 +182,13 @@ def guarded(work: "Callable[[], Awaitable[int]]") -> int:
     async def main() -> int:
         return await work()
 
+    return told(lambda: run_loop(main()))
+
+
+def told(work: "Callable[[], int]") -> int:
+    """The same for a command that has no loop of its own."""
     try:
-        return run_loop(main())
+        return work()
     except USAGE_ERRORS as error:
         return fail(error, USAGE_ERROR)
     except InUse as error:
@@ -366,7 +383,7 @@ def _listen_for_signals(running: Running) -> None:
         asked += 1
         if asked > 1:
             # Everything that was shown is stored, so this is as safe as a crash; tools die with this process.
-            echo_at_once(f"left at once; turnbuckle runs resume {running.run} goes on")
+            echo_at_once(f"left at once; to continue: turnbuckle runs resume {running.run}")
             os._exit(CANCELLED)
         running.stop("user", keeps=True)
 

@@ -39,7 +39,7 @@ def list_runs(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """List runs, the last touched first.
+    """List runs, the latest first.
 
     Parameters
     ----------
@@ -50,7 +50,9 @@ def list_runs(
     after
         Where the last page ended, as printed on stderr.
     """
-    return guarded(lambda: _list(load_for(config), unfinished, max(limit, 1), after, as_json))
+    return guarded(
+        lambda: _list(load_for(config, only_looks=True), unfinished, max(limit, 1), after, as_json)
+    )
 
 
 @app.command
@@ -74,7 +76,7 @@ def show(
         Every fact as a line of JSON.
     """
     look = Look(as_json=as_json, reasoning=reasoning, color=True)
-    return guarded(lambda: _show(load_for(config), run, look))
+    return guarded(lambda: _show(load_for(config, only_looks=True), run, look))
 
 
 @app.command
@@ -86,9 +88,9 @@ def resume(
     reasoning: Flag = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Go on with a run whose process died, or that was given up (partial): what was done is not done again.
+    """Resume a run whose process died, or that gave up (partial). What was done is not done again.
 
-    A run that was given up stays as it is: a new run of its session does the rest, with the drafts that it
+    A run that gave up stays as it is: a new run of its session does the rest, with the drafts that it
     left.
 
     Parameters
@@ -109,17 +111,17 @@ async def _list(loaded: Loaded, unfinished: bool, limit: int, after: str, as_jso
         wanted = StreamQuery(kind=KIND, status=RUNNING) if unfinished else StreamQuery(kind=KIND)
         rows = [] if reader is None else await reader.streams(wanted, row_place_at(after), limit)
         lives = writer_of(reader) if reader is not None else ""
-    if len(rows) == limit:
-        echo(f"there may be more: --after {cursor(rows[-1].place)}", err=True)
     if as_json:
         echo_json([_row(row, lives) for row in rows], indented=True)
-        return OK
-    cells = [
-        (row.name, _when(row.created), _status(row, lives), shortened(row.title, LONGEST)) for row in rows
-    ]
-    echo_table(("run", "begun", "status", "task"), cells)
-    if not rows:
-        echo("no unfinished runs" if unfinished else "no runs yet", err=True)
+    else:
+        cells = [
+            (row.name, _when(row.created), _status(row, lives), shortened(row.title, LONGEST)) for row in rows
+        ]
+        echo_table(("run", "begun", "status", "task"), cells)
+        if not rows:
+            echo("no unfinished runs" if unfinished else "no runs yet", err=True)
+    if len(rows) == limit:
+        echo(f"there may be more: --after {cursor(rows[-1].place)}", err=True)
     return OK
 
 

@@ -49,11 +49,16 @@ async def listed(loaded: Loaded, words: str, limit: int, after: str, owner: str,
             else:
                 lines = await sessions.lines(owner or None, limit, row_place_at(after))
                 more = (lines[-1].updated, lines[-1].name) if len(lines) == limit else None
-    if more is not None:
-        echo(f"there may be more: --after {cursor(more)}", err=True)
     if as_json:
         echo_json([session_row(line) for line in lines], indented=True)
-        return OK
+    else:
+        _echo_lines(lines, more)
+    if more is not None:
+        echo(f"there may be more: --after {cursor(more)}", err=True)
+    return OK
+
+
+def _echo_lines(lines: list[SessionLine], more: object) -> None:
     rows = [
         (
             line.name,
@@ -67,7 +72,6 @@ async def listed(loaded: Loaded, words: str, limit: int, after: str, owner: str,
     echo_table(("session", "last used", "status", "title"), rows, snippets)
     if not lines and more is None:
         echo("no sessions", err=True)
-    return OK
 
 
 def session_row(line: SessionLine) -> dict[str, Any]:

@@ -31,8 +31,7 @@ from turnbuckle.vocab.ids import RunId
 EPILOGUE = """`list`, `show`, `search` and `export` only look, and work beside a running server. The others change the
 journal, which one process has at a time: beside a server, say `--server http://127.0.0.1:8765`, and the server does it.
 
-A session is named by its id, or by any part of it that fits only one. `turnbuckle run --session ID "task"` goes on in
-one."""  # noqa: E501
+A session is named by its id, or by any part of it that fits only one. `turnbuckle run --session ID "task"` continues one."""  # noqa: E501
 
 LONGEST_FILE = 1 << 30  # bytes of a file to import, which is read into memory; years of talk have less
 
@@ -57,21 +56,23 @@ Owner = Annotated[str, Parameter(help="Only of this owner, as keys name them.", 
 def list_sessions(
     *, limit: int = 50, after: After = "", owner: Owner = "", config: Config = None, as_json: Json = False
 ) -> int:
-    """List sessions, the last touched first: id, when, what it does, title.
+    """List sessions, the last used first.
 
     Parameters
     ----------
     limit
         How many at most.
     """
-    return _carried_out(config, lambda loaded: listed(loaded, "", max(limit, 1), after, owner, as_json))
+    return _carried_out(
+        config, lambda loaded: listed(loaded, "", max(limit, 1), after, owner, as_json), only_looks=True
+    )
 
 
 @app.command
 def search(
     words: str,
     /,
-    *,
+    *more: Annotated[str, Parameter(show_default=False)],
     limit: int = 20,
     after: After = "",
     owner: Owner = "",
@@ -84,16 +85,21 @@ def search(
     ----------
     words
         The words. The last one may be the beginning of one; case and accents do not matter.
+    more
+        More of them.
     limit
         How many at most.
     """
-    return _carried_out(config, lambda loaded: listed(loaded, words, max(limit, 1), after, owner, as_json))
+    wanted = " ".join((words, *more))
+    return _carried_out(
+        config, lambda loaded: listed(loaded, wanted, max(limit, 1), after, owner, as_json), only_looks=True
+    )
 
 
 @app.command
 def show(session: Latest = "", /, *, config: Config = None, as_json: Json = False) -> int:
     """Show a session: where it stands, and all that was said in it."""
-    return _carried_out(config, lambda loaded: show_session(loaded, session, as_json))
+    return _carried_out(config, lambda loaded: show_session(loaded, session, as_json), only_looks=True)
 
 
 @app.command
@@ -193,7 +199,7 @@ def export(session: Latest = "", path: Path | None = None, /, *, config: Config 
             echo(f"wrote {row.name}, {size:,} bytes, to {path}", err=True)
         return OK
 
-    return _carried_out(config, act)
+    return _carried_out(config, act, only_looks=True)
 
 
 @app.command(name="import")
@@ -237,7 +243,7 @@ def stop(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """End what runs in a session or was left without an end, and what waits. The next one starts fresh."""
+    """End what runs in a session and refuse what waits, by force. The next message starts fresh."""
     return _change("stop", session, server, key, config, as_json)
 
 
@@ -251,7 +257,7 @@ def new(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Begin a new conversation in a session. What was said is kept, but no model is told of it."""
+    """Begin a new conversation in a session. What was said is kept, but the model does not see it."""
     return _change("new", session, server, key, config, as_json)
 
 
@@ -265,7 +271,7 @@ def reset(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """The same as new, where something went wrong: that is what the model and the user are told."""
+    """The same as new; the model and the user are told that something went wrong."""
     return _change("reset", session, server, key, config, as_json)
 
 
@@ -372,12 +378,14 @@ def _begun(
     return _carried_out(config, act)
 
 
-def _carried_out(config: Path | None, act: Callable[[Loaded], Awaitable[int]]) -> int:
+def _carried_out(
+    config: Path | None, act: Callable[[Loaded], Awaitable[int]], *, only_looks: bool = False
+) -> int:
     """Do it; what goes wrong becomes a sentence and an exit code."""
 
     async def guided() -> int:
         try:
-            return await act(load_for(config))
+            return await act(load_for(config, only_looks=only_looks))
         except OSError as error:
             return fail(f"{error.filename or 'the file'}: {error.strerror or error}", FAILED)
 

@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 from turnbuckle.cli.echo import echo, echo_json, echo_text, is_attended, says_yes
 from turnbuckle.cli.exits import OK, USAGE_ERROR
 from turnbuckle.cli.options import Flag, Json
+from turnbuckle.cli.table import echo_table
 from turnbuckle.config import FILE, Loaded, load
 from turnbuckle.errors import ConfigError, NotTrusted
 from turnbuckle.trust import (
@@ -66,10 +67,10 @@ def trust(
         return USAGE_ERROR
 
 
-def ask_for_trust(loaded: Loaded) -> None:
-    """Use settings that were found only if somebody accepted them, or does so now. Raises NotTrusted. A data
-    folder that was found is asked about as well; where nobody can be asked, whoever would write into it
-    refuses."""
+def ask_for_trust(loaded: Loaded, *, data: bool = True) -> None:
+    """Use settings that were found only if somebody accepted them, or does so now. Raises NotTrusted. With
+    `data`, a data folder that was found is asked about as well; where nobody can be asked, whoever would
+    write into it refuses."""
     if not is_trusted(loaded):
         if not is_attended():
             raise NotTrusted(refusal(loaded.file, risks_in(loaded)))
@@ -77,7 +78,7 @@ def ask_for_trust(loaded: Loaded) -> None:
         if not says_yes(_QUESTION):
             raise NotTrusted("not accepted, so nothing was done")
         TrustStore().accept(loaded.file, loaded.digest)
-    if is_attended() and not is_data_ours(loaded):
+    if data and is_attended() and not is_data_ours(loaded):
         _show_data(loaded)
         if not says_yes(_DATA_QUESTION):
             raise NotTrusted("not accepted, so nothing was done")
@@ -143,8 +144,7 @@ def _list(as_json: bool) -> int:
     if as_json:
         echo_json(entries, indented=True)
         return OK
-    for entry in entries:
-        echo(f"{entry.digest[:12]}  {entry.path}")
+    echo_table(("hash", "accepted"), [(entry.digest[:12], entry.path) for entry in entries])
     if not entries:
         echo("nothing was accepted yet", err=True)
     return OK

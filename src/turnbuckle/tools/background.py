@@ -34,6 +34,7 @@ from turnbuckle.tools.keeper import ENDED, LOG, RUNNING, store
 from turnbuckle.tools.process import GRACE, PATIENCE, open_plan, plan_word
 from turnbuckle.tools.sandbox.plan import SandboxPlan
 from turnbuckle.tools.sandbox.scratch import forget_scratch
+from turnbuckle.tools.session_folder import forget_folder
 from turnbuckle.tools.spec import ToolError
 from turnbuckle.tools.threads import in_thread
 from turnbuckle.vocab.clock import Clock
@@ -121,9 +122,13 @@ class Piece(Struct, frozen=True):
 class Processes:
     """The background processes of one data folder. Any number of these may look at the same folder."""
 
-    def __init__(self, data: Path, clock: Clock, cap: int = LOG_CAP) -> None:
-        """`cap` is how many bytes a piece of the output has."""
+    def __init__(
+        self, data: Path, clock: Clock, cap: int = LOG_CAP, *, folders_in: Path | None = None
+    ) -> None:
+        """`cap` is how many bytes a piece of the output has. `folders_in`: where sessions have folders of
+        their own."""
         self._home = data / FOLDER
+        self._folders_in = folders_in
         self._clock = clock
         self._cap = cap
 
@@ -221,12 +226,14 @@ class Processes:
         return self._process(home)
 
     async def end_all(self, session: str) -> None:
-        """End and forget all processes of a session."""
+        """End and forget all processes of a session, and what else it has left on this machine."""
         found = self.listed(session)
         await asyncio.gather(*(self.stop(one.id) for one in found if one.is_alive))
         for one in found:
             shutil.rmtree(self._home / one.id, ignore_errors=True)
         forget_scratch(self._home.parent, session)
+        if self._folders_in is not None:
+            forget_folder(self._folders_in, session)
 
     # Telling
 

@@ -99,9 +99,13 @@ def _start(context: ToolContext, path: str, *, reading: bool) -> tuple[Path, lis
         for kept in (Path(os.path.abspath(context.kept)), Path(os.path.realpath(context.kept))):
             absolute = Path(os.path.abspath(os.path.join(os.path.realpath(context.workspace), path)))
             if absolute.is_relative_to(kept) and absolute != kept:
-                return context.kept, list(absolute.relative_to(kept).parts)
+                parts = list(absolute.relative_to(kept).parts)
+                if not context.may_read_kept(parts[0]):
+                    raise ToolError(f"there is no folder {parts[0]}")  # the same as if there were none
+                return context.kept, parts
         for run, name in kept_names(path) if context.objects is not None else ():
-            if (context.kept / run / name).exists():  # another node has its folder elsewhere
+            # Another node has its folder elsewhere.
+            if context.may_read_kept(run) and (context.kept / run / name).exists():
                 return context.kept, [run, name]
     return context.workspace, list(_inside(context.workspace, path))
 

@@ -21,7 +21,8 @@ import msgspec
 
 from turnbuckle.objects.port import ObjectStoreError
 from turnbuckle.tools.confine import shown_path
-from turnbuckle.tools.kept_objects import KeptArea
+from turnbuckle.tools.kept_objects import KeptArea, kept_runs
+from turnbuckle.tools.model_types import plain_value
 from turnbuckle.tools.output import Capture, LiveLines, capped, encodable, kept_path
 from turnbuckle.tools.registry import Registry
 from turnbuckle.tools.schema import Misfit
@@ -76,8 +77,10 @@ class Dispatcher:
         mine = dataclasses.replace(mine, publish=printed.add, changed=changes.append)
         started = context.clock.now()
         try:
+            mine = dataclasses.replace(mine, readable=await _readable(call, mine))
             if mine.objects is not None:
-                await _unless_stopped(mine, mine.objects.bring_named(call.arguments))
+                bringing = mine.objects.bring_named(call.arguments, mine.may_read_kept)
+                await _unless_stopped(mine, bringing)
             outcome = await _supervised(found, found.shape.read(call.arguments), mine, redactor)
         except ObjectStoreError as error:
             outcome = not_started(f"A whole output that it needs cannot be read now. {error}")
@@ -277,7 +280,15 @@ def _as_outcome(given: Any) -> ToolOutcome:
         return given
     if given is None or isinstance(given, str):
         return finished(given or "")
-    return finished(msgspec.json.encode(given).decode("utf-8"))
+    try:
+        return finished(msgspec.json.encode(given, enc_hook=plain_value).decode("utf-8"))
+    except (
+        TypeError,
+        ValueError,
+        RecursionError,
+        msgspec.MsgspecError,
+    ):  # it ran all the same, and must not be called for again
+        return finished(f"It is done. What it returned ({type(given).__name__}) cannot be shown as JSON.")
 
 
 def _polished(
@@ -295,6 +306,14 @@ def _polished(
         survivors=tuple(encodable(redactor.message(name)) for name in outcome.survivors),
         kept_at=None if kept is None else encodable(shown_path(context, kept)),
     )
+
+
+async def _readable(call: RunnableCall, context: ToolContext) -> frozenset[str]:
+    """The runs of the same owner whose whole outputs a call names. Where that cannot be found out, none."""
+    if context.owns is None:
+        return frozenset()
+    named = kept_runs(call.arguments) - {context.run}
+    return frozenset([run for run in sorted(named) if await context.owns(run)])
 
 
 async def _shared(outcome: ToolOutcome, context: ToolContext) -> None:

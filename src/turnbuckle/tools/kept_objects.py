@@ -35,6 +35,7 @@ RESTS = 15.0
 _NAMED = re.compile(
     r"(?:^|/)kept/(?P<run>[A-Za-z0-9][\w.-]{0,127})/(?P<name>[\w-]{1,40}-[0-9a-f]{12}\.txt)\b"
 )
+_RUN = re.compile(r"(?:^|/)kept/+(?P<run>[A-Za-z0-9][\w.-]{0,127})")
 _LOOKED_AT = 20_000  # characters of one argument in which names are looked for
 _MOST_NAMED = 20
 
@@ -43,6 +44,16 @@ def kept_names(text: str) -> Iterator[tuple[str, str]]:
     """The runs and names of whole outputs that a text speaks of, wherever their node keeps them."""
     for found, _ in zip(_NAMED.finditer(text[:_LOOKED_AT]), range(_MOST_NAMED), strict=False):
         yield found["run"], found["name"]
+
+
+def kept_runs(arguments: Mapping[str, Any]) -> set[str]:
+    """The runs whose whole outputs the arguments of a call may speak of."""
+    runs: set[str] = set()
+    for text in arguments.values():
+        if isinstance(text, str):
+            named = zip(_RUN.finditer(text[:_LOOKED_AT]), range(_MOST_NAMED), strict=False)
+            runs.update(found["run"] for found, _ in named)
+    return runs
 
 
 class KeptObjects:
@@ -87,11 +98,12 @@ class KeptObjects:
             return False
         return True
 
-    async def bring_named(self, arguments: Mapping[str, Any]) -> None:
-        """Have here what the arguments of a call speak of. Raises ObjectStoreError."""
+    async def bring_named(self, arguments: Mapping[str, Any], may_read: Callable[[str], bool]) -> None:
+        """Have here what the arguments of a call speak of, if it may be read. Raises ObjectStoreError."""
         for text in arguments.values():
             for run, name in kept_names(text) if isinstance(text, str) else ():
-                await self.bring(run, "kept", name)
+                if may_read(run):
+                    await self.bring(run, "kept", name)
 
     def bring_now(self, run: str, area: KeptArea, name: str) -> bool:
         """The same as `bring`, from another thread than that of the loop."""

@@ -12,6 +12,9 @@ import msgspec
 
 MAX_FAULTS = 5
 _MARK = "__pydantic_validator__"
+FITTING = (
+    "use what JSON can hold, such as str, int, list, dict, a dataclass, a msgspec struct or a pydantic model"
+)
 
 
 class TypeMisfit(Exception):
@@ -35,7 +38,19 @@ def needs_pydantic(hint: Any) -> bool:
 
 def reader_of(hint: Any) -> ValueReader:
     """Raises TypeError for a type that nobody can read from JSON."""
-    return _PydanticReader(hint) if needs_pydantic(hint) else _PlainReader(hint)
+    if needs_pydantic(hint):
+        return _PydanticReader(hint)
+    try:
+        return _PlainReader(hint)
+    except TypeError as error:
+        name = hint.__name__ if isinstance(hint, type) else str(hint)
+        raise TypeError(f"{name} cannot be described to a model: {FITTING}") from error
+
+
+def plain_value(value: Any) -> Any:
+    """What a tool returned that msgspec does not know: a model of pydantic as that writes it, and anything
+    else as its own text."""
+    return value.model_dump(mode="json") if hasattr(value, _MARK) else str(value)
 
 
 class _PydanticReader:

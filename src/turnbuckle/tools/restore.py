@@ -36,6 +36,10 @@ class RunFiles:
             return FileChange(file.path, file.before, file.after, note=NOT_KEPT)
         return compared(self._context, file.path, before, after, True)
 
+    def keeps(self, file: TouchedFile) -> bool:
+        """Whether what was there before is here, or in the store."""
+        return file.kept and self._content(file.before) is not None
+
     def undo(self, file: TouchedFile, key: str) -> bool:
         """Make a file what it was before the run, or take it away if there was none. False if it is that
         already."""

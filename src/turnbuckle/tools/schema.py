@@ -14,7 +14,7 @@ from typing import Annotated, Any, Protocol, get_args, get_origin, get_type_hint
 import jsonschema_rs
 import msgspec
 
-from turnbuckle.tools.model_types import TypeMisfit, ValueReader, needs_pydantic, reader_of
+from turnbuckle.tools.model_types import FITTING, TypeMisfit, ValueReader, needs_pydantic, reader_of
 
 MAX_FAULTS = 5
 MOST_CHECKS = 5_000_000
@@ -63,7 +63,11 @@ class TypedShape:
             fields.append(field if parameter.default is parameter.empty else (*field, parameter.default))
         self._struct = msgspec.defstruct(function.__name__, fields, forbid_unknown_fields=True, kw_only=True)
         self._names = tuple(field[0] for field in fields)
-        self.parameters = _inlined(msgspec.json.schema(self._struct), function.__name__)
+        try:
+            schema = msgspec.json.schema(self._struct)
+        except TypeError as error:
+            raise TypeError(f"{function.__name__}: {_undescribed(fields)}: {FITTING}") from error
+        self.parameters = _inlined(schema, function.__name__)
         for name, reader in self._readers.items():
             _put_schema(self.parameters, name, reader.schema)
 
@@ -118,6 +122,16 @@ def _nodes(value: Any) -> int:
         elif isinstance(one, list):
             waiting += one
     return count
+
+
+def _undescribed(fields: list[Any]) -> str:
+    """Which of them has a type that cannot be described to a model."""
+    for name, hint, *_ in fields:
+        try:
+            msgspec.json.schema(hint)
+        except TypeError:
+            return f"the type of {name} cannot be described to a model"
+    return "its types cannot be described to a model"
 
 
 def _described(hint: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from turnbuckle.tools.spec import ToolError
@@ -31,3 +32,12 @@ def session_folder(root: Path, session: str) -> Path:
             f"the folder of this session, {folder}, cannot be made here: {error.strerror}"
         ) from error
     return folder
+
+
+def forget_folder(root: Path, session: str) -> None:
+    """Remove the folder of a session that is gone, if there is nothing in it. What is in it is somebody's
+    work, and stays."""
+    folder = root / folder_name(session)
+    with suppress(OSError):
+        if not folder.is_symlink():
+            folder.rmdir()

@@ -123,6 +123,10 @@ class ToolContext:
     """Where commands run."""
     objects: KeptObjects | None = None
     """Where whole outputs and changed contents go so that other nodes can read them, too."""
+    owns: Callable[[str], Awaitable[bool]] | None = None
+    """Whether a run belongs to whoever this one belongs to; None: there is nobody else."""
+    readable: frozenset[str] = frozenset()
+    """The other runs whose whole outputs this call may read: those that it names, and that have its owner."""
     network: tuple[str, ...] = ()
     """The families of commands that have the network."""
     deps: Callable[[], Any] = _nothing_given
@@ -151,9 +155,14 @@ class ToolContext:
 
     @property
     def kept(self) -> Path:
-        """The folder of whole outputs, with a folder for each run, so that they go when the run does. The
-        model may read all of it: a later run of a session is told of what earlier ones kept."""
+        """The folder of whole outputs, with a folder for each run, so that they go when the run does. A model
+        may read those of all runs of its owner: a later run of a session is told of what earlier ones
+        kept."""
         return self.data / "kept"
+
+    def may_read_kept(self, run: str) -> bool:
+        """Whether the whole outputs of a run may be read."""
+        return self.owns is None or run == self.run or run in self.readable
 
 
 Deps = TypeVar("Deps")
@@ -174,8 +183,9 @@ def _handed(hint: Any, context: ToolContext) -> Any:
         return context
     given, (wanted,) = context.deps(), get_args(hint)
     if isinstance(wanted, type) and not isinstance(given, wanted):
+        got = "there is none" if given is None else f"it hands over a {type(given).__name__}"
         raise ToolError(
-            f"this tool needs a {wanted.__name__} from the program that runs it (deps=…), and there is none"
+            f"this tool needs a {wanted.__name__} from the program that runs it (deps=…), and {got}"
         )
     return RunContext(given, context)
 

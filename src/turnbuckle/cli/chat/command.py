@@ -86,9 +86,9 @@ def chat(
     Parameters
     ----------
     session
-        Go on in this session, or begin it under this name; a new one if left out.
+        Continue this session, or begin it under this name; a new one if left out.
     go_on
-        Go on in the latest session.
+        Continue the latest session.
     server
         Use the sessions of the server at this address.
     key
@@ -277,12 +277,12 @@ async def _until_left(talk: ChatController, front: "PlainFront | TerminalFront",
 
 
 def _farewell(talk: ChatController, place: SessionBackend) -> None:
-    words = f"turnbuckle chat --session {talk.session} goes on here"
+    words = f"to continue: turnbuckle chat --session {talk.session}"
     if talk.view().running:
         words = (
             f"the run goes on at the server; {words}"
             if place.stays
-            else f"the run is kept unfinished; {words}"
+            else f"the run is suspended, and resumes in the next chat; {words}"
         )
     with contextlib.suppress(OSError):  # the terminal is gone
         echo(words, err=True)
@@ -290,6 +290,6 @@ def _farewell(talk: ChatController, place: SessionBackend) -> None:
 
 def _leave_at_once(talk: ChatController, place: SessionBackend) -> None:
     """Everything that was shown is stored, so this is as safe as a crash; tools die with this process."""
-    words = f"left at once; turnbuckle chat --session {talk.session} goes on here"
+    words = f"left at once; to continue: turnbuckle chat --session {talk.session}"
     echo_at_once(words)
     os._exit(CANCELLED)

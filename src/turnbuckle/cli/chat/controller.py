@@ -16,6 +16,7 @@ from typing import Literal
 from turnbuckle.cli.approvals import arguments_text, question_text, read_answer
 from turnbuckle.cli.backend import Lost, Merged, Numbered, SessionBackend
 from turnbuckle.cli.chat.commands import ChatMessage, Command, Wrong, parse
+from turnbuckle.cli.chat.interrupt import Interrupter
 from turnbuckle.cli.chat.look_ups import (
     LISTS,
     carried_out,
@@ -42,11 +43,7 @@ from turnbuckle.session.facts import Busy
 from turnbuckle.tools.spec import ToolError
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, RunEnded
 
-Entered = Literal["refused", "taken", "answer", "quit"]
-FORCE_AFTER = 1.0
-"""Seconds after which an interrupt that has not ended the run is said to need force."""
-FORCE = "still running: Ctrl-C again, or /stop, ends it by force; the next message starts fresh then"
-FORCED = "ended by force: the next message starts fresh"
+Entered = Literal["refused", "taken", "command", "answer", "quit"]
 _MOST_TYPED = 100  # lines that may wait to be carried out; a session takes as many messages
 _RECAP = 800  # characters of an earlier answer that are shown when a chat opens
 _NOBODY = "Nobody is there to ask."
@@ -96,6 +93,7 @@ class ChatController:
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Has an error of our own, if there is one: a chat that goes on without one of its halves would
         hang."""
+        self._interrupter = Interrupter(place, front, environment.sleep, self._spawn)
         self._forget()
 
     def _forget(self) -> None:
@@ -104,8 +102,8 @@ class ChatController:
         """On which the agent runs, if one was chosen here."""
         self._seen: set[str] = set()
         self._run = ""
+        self._interrupter.watch("")
         self._last_run = ""
-        self._stopping: Literal["", "interrupting", "offered", "forcing"] = ""
         self._renderer = ChatRunRenderer(self._reasoning)
         self._skew = 0.0
         self._asked: dict[str, ApprovalAsked] = {}
@@ -213,36 +211,24 @@ class ChatController:
             case Command("args"):
                 shown = "nothing is asked" if question is None else arguments_text(question.arguments)
                 self._spawn(self._front.show([CommandOutput(shown)]))
+                return "command"
             case _ if self._typed.full():
                 return self._refuse(f"{_MOST_TYPED} lines wait already")
             case _:
                 self._idle.clear()
                 self._typed.put_nowait(line)
-        return "taken"
+        return "command" if isinstance(line, Command) else "taken"
 
     def interrupt(self) -> Literal["stopping", "leave", "idle"]:
-        """Somebody wants it to stop: the run, which keeps the conversation; again, once force was offered,
-        and it is forced; and again, everything. Pressed twice in a hurry it is one interrupt. A command of
-        the user's own comes first."""
+        """Somebody wants it to stop. A command of the user's own comes first."""
         if self._own is not None and self._own.stop():
             return "stopping"
-        if not self._run:
-            return "idle"
-        match self._stopping:
-            case "":
-                self._stopping = "interrupting"
-                self._spawn(self._interrupt(self._run))
-            case "offered":
-                self._stopping = "forcing"
-                self._spawn(self._force(self._run))
-            case "forcing":
-                return "leave"
-        return "stopping"
+        return self._interrupter.press()
 
     @property
     def is_stopping(self) -> bool:
         """The run was asked to end already."""
-        return bool(self._run and self._stopping)
+        return self._interrupter.is_stopping
 
     def _refuse(self, why: str) -> Entered:
         self.code = USAGE_ERROR
@@ -296,7 +282,7 @@ class ChatController:
             case Command("session", name):
                 await self.switch(name)
             case Command("model", ""):
-                await self._tell(await routes_text(self._place, self.route))
+                await self._tell(await routes_text(self._place, self.session, self.route))
             case Command("model", name):
                 self.route = await route_named(self._place, name)
                 await self._tell(f"the agent runs on {self.route} from the next message on")
@@ -322,6 +308,8 @@ class ChatController:
                     self._awaited &= {self._run}
                 if done.did == "retried" and done.run is not None:
                     self._await(done.run)
+                elif verb == "stop":  # about the run: behind the paragraph that it leaves open
+                    await self._front.show([Line(change_text(done), "notice")])
                 else:
                     await self._tell(change_text(done))
             case Command():
@@ -358,34 +346,6 @@ class ChatController:
     def _look_whether_idle(self) -> None:
         if self._typed.empty() and not self._awaited:
             self._idle.set()
-
-    async def _interrupt(self, run: str) -> None:
-        offering = self._spawn(self._offer_force(run))
-        try:
-            await self._place.interrupt(run)
-        except (TurnbuckleError, JournalError) as error:
-            await self._front.show([CommandOutput(f"not stopped: {error}", "bad")])
-        finally:
-            offering.cancel()
-            self._may_force(run)
-
-    async def _force(self, run: str) -> None:
-        try:
-            if await self._place.stop(run):  # else the interrupt had ended it, and nothing is lost
-                await self._front.show([CommandOutput(FORCED, "notice")])
-        except (TurnbuckleError, JournalError) as error:
-            await self._front.show([CommandOutput(f"not stopped: {error}", "bad")])
-
-    def _may_force(self, run: str) -> None:
-        if self._run == run and self._stopping == "interrupting":
-            self._stopping = "offered"
-
-    async def _offer_force(self, run: str) -> None:
-        """An interrupt takes less than a second, unless something hangs."""
-        await self._sleep(FORCE_AFTER)
-        if self._run == run:
-            self._may_force(run)
-            await self._front.show([CommandOutput(FORCE, "notice")])
 
     # Answering
 
@@ -440,7 +400,8 @@ class ChatController:
             )
 
     async def _follow(self, run: str) -> None:
-        self._run, self._stopping = run, ""
+        self._run = run
+        self._interrupter.watch(run)
         self._renderer, self._skew = ChatRunRenderer(self._reasoning), self._wall()
         tries = 0
         while True:
@@ -460,6 +421,7 @@ class ChatController:
                 await self._front.show([CommandOutput(str(error), "bad")])
                 break
         self._run, self._last_run = "", run
+        self._interrupter.watch("")
         self._asked.clear()
         self._over.add(run)
         self._awaited.discard(run)

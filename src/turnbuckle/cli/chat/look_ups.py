@@ -82,13 +82,16 @@ def change_text(done: SessionChange) -> str:
             return "There is nothing to do."
 
 
-async def routes_text(place: SessionBackend, chosen: str) -> str:
-    """The routes that the agent can run on. `chosen` is the one that was chosen here."""
+async def routes_text(place: SessionBackend, session: str, chosen: str) -> str:
+    """The routes that the agent can run on, with a mark at the one in use: `chosen` here, or that of the last
+    run, or the usual one."""
     found = await place.routes()
-    wide = max((len(one.name) for one in found), default=0)
-    lines = [
-        f"{'*' if one.name == chosen else ' '} {one.name:<{wide}}  {one.model}".rstrip() for one in found
-    ]
+    used = chosen or next((one.route for one in await place.runs(session)), "")
+    if used not in (one.name for one in found):
+        used = found[0].name if found else ""
+    rows = [("* " if one.name == used else "  ") + one.name for one in found]
+    wide = max(map(len, rows), default=0)
+    lines = [f"{row:<{wide}}  {one.model}".rstrip() for row, one in zip(rows, found, strict=True)]
     return "\n".join([*lines, "/model NAME runs the agent on one of them, from the next message on."])
 
 

@@ -23,7 +23,7 @@ class FoldedPastes:
 
     def fold(self, text: str) -> str:
         """What stands in the line for a paste: a sign if it is long, else itself."""
-        lines = text.count("\n") + 1
+        lines = len(text.removesuffix("\n").split("\n"))
         if lines < FOLDED_LINES and len(text) < FOLDED_CHARACTERS:
             return text
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"

@@ -1,14 +1,15 @@
 """Pieces of a chat as text for a terminal: markdown is set block by block, each of them once.
 
 What is handed out is printed for good. The block that is still open is not among it: `tail` gives its last
-characters for the live part of the screen. A notice that comes in the middle of a block stands behind it, so
-that a paragraph that was healed is one paragraph. What a model or a tool says cannot steer the terminal:
-it is made visible before anything else is done with it. Code stands between two lines and is
-not indented, so that it can be copied.
+characters for the live part of the screen. A notice that comes in the middle of a block stands behind it, and
+so does what the user said into the run: a paragraph stays one paragraph. What a model or a tool says cannot
+steer the terminal: it is made visible before anything else is done with it. Code stands between two lines and
+is not indented, so that it can be copied.
 """
 
 import io
 import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from rich.console import Console
@@ -17,12 +18,12 @@ from rich.text import Text as RichText
 from rich.theme import Theme
 
 from turnbuckle.cli.chat.blocks import Block, BlockSplitter
-from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput, UserWords
+from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput, TypedCommand, UserWords
 from turnbuckle.cli.pieces import Break, Line, Tone, Words
 from turnbuckle.cli.table import fitted
 from turnbuckle.vocab.visible import visible_line, visible_text
 
-Kind = Literal["", "you", "text", "item", "code", "thought", "line", "reply"]
+Kind = Literal["", "you", "command", "text", "item", "code", "thought", "line", "reply"]
 NARROWEST = 20
 PROMPT = "› "
 _STYLES: dict[Tone, str] = {
@@ -38,6 +39,8 @@ _CLOSE: frozenset[tuple[Kind, Kind]] = frozenset(
     {
         ("line", "line"),
         ("reply", "reply"),
+        ("command", "reply"),
+        ("command", "line"),
         ("thought", "thought"),
         ("text", "line"),
         ("item", "line"),
@@ -85,12 +88,12 @@ class Typesetter:
         self._before = ""  # the last character of text, which a sign may join with the next
         self._thinking = False
         self._thought: list[str] = []  # of a line of reasoning that is not whole yet
-        self._held: list[Line] = []
+        self._held: list[Line | UserWords] = []
         self._last: Kind = ""
         self._width = 80
         self._out: list[str] = []
 
-    def take(self, pieces: list[ChatPiece], width: int) -> str:
+    def take(self, pieces: Sequence[ChatPiece | TypedCommand], width: int) -> str:
         self._width = max(width, NARROWEST)
         for piece in pieces:
             self._piece(piece)
@@ -110,10 +113,10 @@ class Typesetter:
 
     @property
     def held(self) -> list[Line]:
-        """Notices that wait for the end of a block."""
-        return self._held
+        """Notices, and words that were said into the run, which wait for the end of a block."""
+        return [one if isinstance(one, Line) else Line(f"{PROMPT}{one.text}", "plain") for one in self._held]
 
-    def _piece(self, piece: ChatPiece) -> None:
+    def _piece(self, piece: ChatPiece | TypedCommand) -> None:
         match piece:
             case Words(text, True):
                 self._reason(self._visible(text))
@@ -124,7 +127,7 @@ class Typesetter:
                 self._set(self._blocks.feed(self._visible(text)))
             case Break():
                 self._flush()
-            case Line(_, "notice" | "quiet") if self._blocks.is_open:
+            case Line(_, "notice" | "quiet") | UserWords(into=True) if self._blocks.is_open:
                 self._held.append(piece)
             case Line():
                 self._flush()
@@ -132,6 +135,8 @@ class Typesetter:
             case UserWords(text):
                 self._flush()
                 self._said(visible_text(text))
+            case TypedCommand(text):
+                self._put("command", self._printed(RichText(f"{PROMPT}{visible_line(text)}", "dim")))
             case CommandOutput(text, tone, rows):
                 shown = visible_text(text)
                 if rows:
@@ -173,8 +178,11 @@ class Typesetter:
 
     def _release(self) -> None:
         held, self._held = self._held, []
-        for line in held:
-            self._line(line)
+        for one in held:
+            if isinstance(one, Line):
+                self._line(one)
+            else:
+                self._said(visible_text(one.text))
 
     def _block(self, block: Block) -> None:
         match block.kind:

@@ -13,6 +13,7 @@ from turnbuckle.turn.labels import shortened
 T = TypeVar("T")
 FIRST_PAUSE, LAST_PAUSE = 0.2, 5.0
 """Seconds before a lost connection is tried again: the first time, and when nothing helps."""
+_LONGEST = 300  # characters of the reason: an address and a sentence
 
 
 class Reconnect:
@@ -55,7 +56,11 @@ class Reconnect:
             self.lost = True
             if not tries:
                 await self._front.show(
-                    [CommandOutput(f"connection lost, trying again ({shortened(str(error))})", "notice")]
+                    [
+                        CommandOutput(
+                            f"connection lost, trying again ({shortened(str(error), _LONGEST)})", "notice"
+                        )
+                    ]
                 )
             pause, waited = min(FIRST_PAUSE * 2 ** min(tries, 10), LAST_PAUSE), 0.0
             while True:

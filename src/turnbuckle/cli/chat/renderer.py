@@ -36,6 +36,7 @@ from turnbuckle.narrate.waiting import WaitingFold
 from turnbuckle.turn.facts import Fact
 from turnbuckle.turn.labels import short_argument, shortened
 from turnbuckle.turn.ledger import Ledger
+from turnbuckle.vocab.ids import LOCAL
 from turnbuckle.vocab.messages import Message, text_of
 
 # characters of arguments in which the one that tells most is looked for: a path and what is before it
@@ -44,6 +45,10 @@ _TELLING = re.compile(r'"(?:path|command|url|pattern|question|draft)"\s*:\s*"((?
 _TAIL_LINES = 4
 _TAIL_WIDTH = 200  # characters of a line of output; no terminal shows more of it in one row
 MOST_SAID = 65_536  # characters of a message of the user that are shown; what was pasted may have megabytes
+
+
+_HERE = ("", "terminal", LOCAL)
+"""Whoever sits at this machine: nobody else has to be named."""
 
 
 class UserWords(Struct, frozen=True):
@@ -60,6 +65,13 @@ class CommandOutput(Struct, frozen=True):
     text: str
     tone: Tone = "quiet"
     rows: bool = False
+
+
+class TypedCommand(Struct, frozen=True):
+    """A command as it was typed, above its answer. Where lines are typed on a plain terminal it stands there
+    already."""
+
+    text: str
 
 
 ChatPiece = Piece | UserWords | CommandOutput
@@ -176,10 +188,13 @@ class ChatRunRenderer:
                 self._cards[call] = _RunningTool(f"{tool} {label}".rstrip())
             case ToolPrinted(call, text) if call in self._cards:
                 self._cards[call].take(text)
-            case ToolEnded(call):
+            case ToolEnded(call, _, outcome):
                 self._call = ""
                 card = self._cards.pop(call, None)
-                return [Line(f"  {line}") for line in card.tail] if card is not None else []
+                shown = [] if card is None else card.tail
+                if len(shown) == 1 and shown[0].strip() == outcome.text.strip():
+                    return []  # the line about its end says the same
+                return [Line(f"  {line}") for line in shown]
             case QuestionAnswered():
                 return [Line(answer_text(told), "notice" if told.verdict != "allowed" else "quiet")]
             case RunOver() | Notice(_, "left" | "restarted" | "crashed"):
@@ -236,7 +251,7 @@ def answer_text(answer: QuestionAnswered) -> str:
         return "no answer is needed any more"
     if answer.verdict == "expired":
         return "nobody answered in time"
-    by = f" by {answer.by}" if answer.by else ""
+    by = f" by {answer.by}" if answer.by not in _HERE else ""
     verdict = "always allowed" if answer.always else answer.verdict
     rules = "; /rules lists what is" if answer.always else ""
     return f"{verdict}{by}{f': {shortened(answer.text)}' if answer.text else ''}{rules}"

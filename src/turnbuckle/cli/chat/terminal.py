@@ -27,10 +27,10 @@ from turnbuckle.cli.chat.completion import ChatCompleter
 from turnbuckle.cli.chat.controller import ChatController
 from turnbuckle.cli.chat.pastes import CHANGED, FoldedPastes
 from turnbuckle.cli.chat.printing import PROMPT, Typesetter
-from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput, UserWords
+from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput, TypedCommand, UserWords
 from turnbuckle.cli.chat.view import View, prompt_for
 from turnbuckle.cli.chat.workspace_files import ChatFiles
-from turnbuckle.cli.pieces import Tone
+from turnbuckle.cli.pieces import Break, Tone
 from turnbuckle.turn.labels import shortened
 from turnbuckle.vocab.visible import visible_line
 
@@ -187,8 +187,8 @@ class TerminalFront:
             )
         if len(view.queued) > _QUEUED:
             lines.append(("class:quiet", f"and {len(view.queued) - _QUEUED} more wait"))
-        if status := _status(view):
-            lines.append(("class:quiet", _cut(status, width)))
+        if status := status_text(view, width):
+            lines.append(("class:quiet", status))
         return lines
 
     # Typing
@@ -266,8 +266,10 @@ class TerminalFront:
             case "quit":
                 event.app.exit(result="quit")
                 return
-            case "taken" if whole.strip():
+            case "taken" | "command" as how if whole.strip():
                 buffer.history.append_string(whole)
+                if how == "command" and not whole.startswith("!"):  # whose output names it
+                    self._print_soon(TypedCommand(whole.strip()))
             case _:
                 pass
         self._clear()
@@ -293,7 +295,10 @@ class TerminalFront:
                 pass
 
     def _say(self, words: str) -> None:
-        self._unprinted.append(self._setter.take([CommandOutput(words, "notice")], self._columns))
+        self._print_soon(CommandOutput(words, "notice"))
+
+    def _print_soon(self, piece: ChatPiece | TypedCommand) -> None:
+        self._unprinted.append(self._setter.take([piece], self._columns))
         self._wake.set()
 
     def _escape(self) -> None:
@@ -312,19 +317,25 @@ class TerminalFront:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+        self._print_soon(Break())  # what is still open was shown, and is not taken away with the live part
         await self._print()
         return "leave" if left == "leave" else "quit"
 
 
-def _status(view: View) -> str:
+def status_text(view: View, width: int) -> str:
+    """One row: what happens, and what it has used so far as long as there is room for both."""
     if view.lost:
-        return "connection lost, trying again"
+        return _cut("connection lost, trying again", width)
     if view.own:
-        return f"! {view.own} · Ctrl-C ends it"
-    if view.running and view.question is None:
-        meter = f"{view.meter} · " if view.meter else ""
-        return f"{meter}{view.waiting or 'working'} · Esc interrupts"
-    return "sending" if view.queued and not view.running else view.meter
+        return _cut(f"! {_cut(view.own, max(width - 20, 8))} · Ctrl-C ends it", width)
+    if not view.running or view.question is not None:
+        return "sending" if view.queued and not view.running else _cut(view.meter, width)
+    parts = view.meter.split(" · ") if view.meter else []
+    for used in range(len(parts), -1, -1):
+        text = " · ".join([*parts[:used], view.waiting or "working", "Esc interrupts"])
+        if get_cwidth(text) < width:
+            break
+    return _cut(text, width)
 
 
 def _cut(text: str, width: int) -> str:

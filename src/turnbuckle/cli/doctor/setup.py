@@ -326,7 +326,7 @@ def check_routes(settings: Settings, environment: Mapping[str, str]) -> tuple[li
     found: list[Finding] = []
     good: list[Route] = []
     if not settings.routes:
-        words = "none; the rehearsal model answers, which is a script"
+        words = "none; `rehearsal` answers, a built-in fake model"
         found.append(Finding("note", "routes", words, "`turnbuckle init` sets up a real one."))
     for written in settings.routes:
         about = f"route {route_name(written)}"

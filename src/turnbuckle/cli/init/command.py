@@ -88,8 +88,8 @@ def init(
     Parameters
     ----------
     provider
-        A known provider, such as openai, anthropic, openrouter, ollama, vllm; rehearsal for the script that
-        needs none; or any name of yours together with --base-url.
+        A known provider, such as openai, anthropic, openrouter, ollama, vllm; rehearsal, a built-in fake
+        model; or any name of yours together with --base-url.
     model
         The model's name there.
     base_url
@@ -391,7 +391,7 @@ class _Setup:
 def _named(asked: Questions, found: list[FoundProvider]) -> str:
     rows = [(one.preset, one.why) for one in found]
     rows += [
-        (REHEARSAL, "a script, to try everything without a key"),
+        (REHEARSAL, "a built-in fake model, to try everything without a key"),
         (ANOTHER, "any other, by name or address"),
     ]
     names = [name for name, _ in rows]
