@@ -2,7 +2,8 @@
 
 import pytest
 from support.browser.accessibility import accessibility_problems
-from support.browser.chromium import gone, last_run, reaches, run_id, say, shown
+from support.browser.chromium import gone, last_run, reaches, run_id, say, shown, tells_once
+from support.processes.served_folder import until
 
 from turnbuckle.lab.script import Finish, Refuse, Say
 
@@ -24,6 +25,7 @@ def test_a_failed_run_says_no_lie_about_breaks_and_is_retried_once_however_often
     failed = run_id(last_run(page))
     shown(last_run(page).get_by_role("button", name="Retry"))
     assert "nothing broke" not in last_run(page).inner_text()
+    tells_once(last_run(page), "declined")
     assert accessibility_problems(page) == []
     last_run(page).get_by_role("button", name="Retry").dblclick()
     shown(page.get_by_text("Here it is."))
@@ -119,4 +121,10 @@ def test_a_failed_run_is_retried_on_another_route_which_the_next_message_takes_t
     say(page, "more")
     shown(page.locator("article.run"), 2)
     reaches(last_run(page), "completed")
-    assert [line["route"] for line in server.get("/v1/runs")["data"]] == ["other 🚀", "other 🚀", "lab"]
+    shown(page.get_by_text("This session: 3 runs, "))
+
+    def listed(field):
+        return [line[field] for line in server.get("/v1/runs")["data"]]
+
+    until(lambda: listed("status") == ["completed", "completed", "failed"], lambda: listed("status"))
+    assert listed("route") == ["other 🚀", "other 🚀", "lab"]

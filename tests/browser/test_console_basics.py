@@ -93,11 +93,16 @@ _GIVE = """({how, name, type, base64}) => {
     data.items.add(new File([bytes], name, {type}));
     const set = {bubbles: true, cancelable: true, clipboardData: data, dataTransfer: data};
     const box = document.querySelector("form.composer textarea");
-    if (how === "drop") box.dispatchEvent(new DragEvent("dragover", set));
+    if (how !== "paste") box.dispatchEvent(new DragEvent("dragover", set));
+    if (how === "over") return;
     box.dispatchEvent(how === "drop" ? new DragEvent("drop", set) : new ClipboardEvent("paste", set));
 }"""
 _PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 _TEXT = "b3V0IG9mIGEgZmlsZQ=="
+
+
+def _outline(page) -> str:
+    return str(page.locator("form.composer").evaluate("one => getComputedStyle(one).outlineStyle"))
 
 
 @pytest.mark.requirement("H3")
@@ -109,6 +114,10 @@ def test_files_are_attached_by_paste_and_drop_and_reach_the_model(visit, serve):
     page.evaluate(_GIVE, {"how": "drop", "name": "notes.txt", "type": "text/plain", "base64": _TEXT})
     attached = page.get_by_role("list", name="Attached").get_by_role("listitem")
     shown(attached, 2)
+    page.evaluate(_GIVE, {"how": "over", "name": "x.txt", "type": "text/plain", "base64": _TEXT})
+    until(lambda: _outline(page) == "dashed", lambda: _outline(page))  # also while the box has the focus
+    page.evaluate(_GIVE, {"how": "drop", "name": "a.zip", "type": "application/zip", "base64": "UEsAAP8="})
+    until(lambda: _outline(page) != "dashed", lambda: _outline(page))
     page.evaluate(_GIVE, {"how": "paste", "name": "a.zip", "type": "application/zip", "base64": "UEsAAP8="})
     shown(page.get_by_text("a.zip cannot be attached"))
     shown(attached, 2)

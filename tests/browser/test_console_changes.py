@@ -34,6 +34,10 @@ def test_a_diff_is_seen_before_consent_and_after_and_the_file_is_undone(size, vi
     shown(about.locator(".diff .line[data-kind=added]", has_text="+a line"))
     shown(about.get_by_text('"write_file:notes.md" = "allow"'))
     assert not is_sideways(page)
+    lines = about.locator(".diff")
+    assert lines.evaluate(
+        "one => one.scrollWidth <= one.clientWidth"
+    )  # nothing of what is asked is out of sight
     name = "wide" if size is WIDE else "phone"
     keep_picture(page, f"diff-before-{name}")
     for scheme in ("light", "dark"):

@@ -51,11 +51,30 @@ def test_what_is_answered_in_one_window_is_settled_in_the_other(visit, serve):
     other = visitor.open("#/approvals")
     shown(other.get_by_role("button", name="Allow"))
     keep_picture(other, "approvals")
+    shown(other.locator(".sessions .dot.waits", has_text="waits for you"))
     other.get_by_role("button", name="Allow").click()
     reaches(last_run(one), "completed")
     gone(last_run(one).get_by_role("button", name="Allow"))
     gone(other.get_by_role("button", name="Allow"))
+    gone(other.locator(".sessions .dot"))
     assert (server.work / "made").exists()
+
+
+@pytest.mark.requirement("H10")
+def test_what_is_always_allowed_is_listed_and_taken_away_again(visit, serve):
+    server = serve(ASKING)
+    run = server.begin("run touch made")
+    page = visit(server.url).open("#/approvals")
+    rules = page.get_by_role("region", name="Always allowed")
+    page.get_by_role("button", name="Always").click()
+    shown(rules.get_by_text('"shell:touch made" = "allow"'))
+    server.ended(run)
+    assert accessibility_problems(page) == []
+    rules.get_by_role("button", name="Remove").click()
+    gone(rules)
+    assert server.get("/v1/rules")["data"] == []
+    server.begin("run touch made")
+    shown(page.get_by_role("button", name="Always"))
 
 
 @pytest.mark.requirement("H3", "D8")

@@ -17,6 +17,9 @@ def test_a_run_of_many_events_is_asked_for_once_and_few_elements_are_made_of_it(
     assert len(asked) <= 6
     # 200 calls of 20,000 events, with the paragraphs between them
     assert page.locator("article.run *").count() < 3_000
+    # Words that are not in sight are on the page, and not laid out.
+    words = page.locator("article.run .md > p").last
+    assert words.evaluate("(one) => getComputedStyle(one).contentVisibility") == "auto"
 
 
 @pytest.mark.requirement("H12")

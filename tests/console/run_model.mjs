@@ -326,3 +326,44 @@ test("a run is the same page when its pieces come joined", () => {
   }
   assert.ok(fewer > 50, `${fewer} fewer`);
 });
+
+test("a run whose calls all broke before anybody counted says that tokens and cost are unknown", () => {
+  const model = new RunModel();
+  let seq = 0;
+  const take = (...told) => model.take({ type: "told", seq: (seq += 1), at: seq, told });
+  take({ type: "run_begun", run: "r", session: "", input: [] });
+  take({ type: "model_called", attempt: 1, route: "main", model: "m", why: "first" });
+  assert.equal(usageWords(model), "1 model call");
+  take({ type: "run_over", end: { kind: "failed", why: "no credit" } });
+  assert.equal(usageWords(model), "1 model call · tokens and cost unknown");
+});
+
+test("what is left of the limits of a run stands beside what it has used", () => {
+  const model = new RunModel();
+  let seq = 0;
+  const take = (...told) => model.take({ type: "told", seq: (seq += 1), at: seq, told });
+  take({ type: "run_begun", run: "r", session: "", input: [] });
+  take({ type: "model_called", attempt: 1, route: "m", model: "m", why: "first", max_money: 2, max_tokens: 500 });
+  take({ type: "usage", usage: { input: 90, output: 10, cached: 0 } });
+  take({ type: "reply_over", finish: "stop", cost: 0.5 });
+  assert.match(usageWords(model), / · \$0\.50 · budget left: \$1\.50 of \$2\.00, 400 of 500 tokens$/);
+  take({ type: "model_called", attempt: 2, route: "m", model: "m", why: "first", max_money: 2, max_tokens: 500 });
+  take({ type: "usage", usage: { input: 1, output: 1, cached: 0 } });
+  take({ type: "reply_over", finish: "stop" });
+  assert.match(usageWords(model), /budget left: at most \$1\.50 of \$2\.00, 398 of 500 tokens$/);
+});
+
+test("why a run came to nothing is said once, by its end", () => {
+  const model = new RunModel();
+  let seq = 0;
+  const take = (...told) => model.take({ type: "told", seq: (seq += 1), at: seq, told });
+  take({ type: "run_begun", run: "r", session: "", input: [] });
+  take({ type: "model_called", attempt: 1, route: "main", model: "m", why: "first" });
+  take({ type: "notice", text: "stream broke (reset), going on with other", about: "break" });
+  take({ type: "text", text: "No.", refusal: true });
+  take({ type: "notice", text: "the model declined", about: "given_up" });
+  model.drain();
+  take({ type: "run_over", end: { kind: "failed", why: "the model declined" } });
+  assert.deepEqual(model.segments.map((one) => Boolean(one.isTold)), [false, true, true]);
+  assert.equal([...model.drain()].length, 2);
+});

@@ -108,12 +108,15 @@ export class Api extends EventTarget {
     return value;
   }
 
-  /** All of a list, page after page. Throws ApiProblem. @param {string} path @returns {Promise<any[]>} */
-  async every(path) {
+  /** All of a list, page after page; the nodes that it knows nothing of are put into `missing`. Throws ApiProblem.
+   * @param {string} path @param {Set<string>} [missing] @returns {Promise<any[]>} */
+  async every(path, missing = new Set()) {
     const rows = [];
     let page = await this.ask("GET", path);
-    for (; page.next; page = await this.ask("GET", `${path}${path.includes("?") ? "&" : "?"}after=${encodeURIComponent(page.next)}`)) {
+    const note = () => page.missing_nodes?.forEach((name) => missing.add(name));
+    for (note(); page.next; note()) {
       rows.push(...page.data);
+      page = await this.ask("GET", `${path}${path.includes("?") ? "&" : "?"}after=${encodeURIComponent(page.next)}`);
     }
     return [...rows, ...page.data];
   }

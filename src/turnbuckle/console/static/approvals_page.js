@@ -1,9 +1,10 @@
-/** All that waits for a person, in any run, answered in place. */
+/** All that waits for a person, in any run, answered in place; and what was always allowed. */
 
 import { addressOf } from "./address.js";
 import { ApprovalCard } from "./approval_card.js";
 import { el, setText } from "./elements.js";
 import { ago } from "./lists.js";
+import { RulesPart } from "./rules_part.js";
 import { plainly } from "./words.js";
 
 const MOST = 20_000; // characters of arguments that are shown; the run's page has all
@@ -17,14 +18,15 @@ export class ApprovalsPage {
     this.shell = shell;
     this.list = el("ul.approvals", { "aria-label": "What waits for you" });
     this.note = el("p.muted", { role: "status" });
-    this.element = el("div.page", null, this.note, this.list);
+    this.rules = new RulesPart(shell);
+    this.element = el("div.page", null, this.note, this.list, this.rules.element);
     this.onApprovals = ({ detail }) => this.#draw(detail);
   }
 
   async open() {
     this.shell.watch.addEventListener("approvals", this.onApprovals);
     this.#draw(this.shell.watch.approvals);
-    await this.shell.watch.look();
+    await Promise.all([this.shell.watch.look(), this.rules.look()]);
   }
 
   close() {
@@ -45,7 +47,9 @@ export class ApprovalsPage {
     }
     for (const [name, item] of this.#items) if (!kept.has(name)) gone(item);
     this.#items = kept;
-    setText(this.note, rows.length ? "" : "Nothing waits for you.");
+    const { missing } = this.shell.watch;
+    const unknown = missing.length ? `What waits at ${missing.join(", ")} is not known: no answer.` : "";
+    setText(this.note, unknown || (rows.length ? "" : "Nothing waits for you."));
   }
 
   /** The same card as in the run, with what else is given above it. */
@@ -69,18 +73,20 @@ export class ApprovalsPage {
       throw refused;
     }
     this.#draw(this.shell.watch.approvals.filter((one) => one.id !== row.id || one.run !== row.run));
+    if (body.decision === "allow_always") void this.rules.look();
     this.shell.say(`${row.kind === "question" ? "Answered" : body.decision.startsWith("allow") ? "Allowed" : "Denied"}.`);
   }
 }
 
-/** The command and the changes stand in the card; what else is given stands here. */
-function argumentsOf({ arguments: given, command }) {
+/** The command and the changes stand in the card; what else is given stands here, folded where a diff tells it already. */
+function argumentsOf({ arguments: given, command, changes = [] }) {
   const { command: said, ...others } = given;
   const rest = command && said === command ? others : given;
   if (!Object.keys(rest).length && rest !== given) return "";
   const text = plainly(JSON.stringify(rest, null, 2) ?? "");
   const shown = text.length > MOST ? `${text.slice(0, MOST)}\n… ${text.length - MOST} more characters` : text;
-  return el("pre.arguments", { tabindex: "0", role: "group", "aria-label": "Arguments" }, shown);
+  const box = el("pre.arguments", { tabindex: "0", role: "group", "aria-label": "Arguments" }, shown);
+  return changes.some(({ diff }) => diff) ? el("details.small", null, el("summary", null, "Arguments"), box) : box;
 }
 
 function gone({ card, element }) {

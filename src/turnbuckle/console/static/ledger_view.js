@@ -1,7 +1,7 @@
 // What a run has used and what it wasted, with the causes.
 
 import { el } from "./elements.js";
-import { capital, costWords, many, money, span, whole } from "./words.js";
+import { UNCOUNTED, capital, costWords, many, money, span, whole } from "./words.js";
 
 /** One line: tokens, money, calls. */
 export function usageWords(fold) {
@@ -17,7 +17,22 @@ export function usageWords(fold) {
     parts.push(`${whole(totals.input)} tokens in${cached}, ${whole(totals.output)} out`);
   const cost = costWords(totals.cost, totals.unpriced);
   if (cost) parts.push(cost);
+  else if (fold.outcome && totals.asks && !totals.input && !totals.output) parts.push(UNCOUNTED);
+  const left = leftWords(fold);
+  if (left) parts.push(left);
   return parts.join(" · ");
+}
+
+/** What is left of the limits of the run. */
+function leftWords({ totals, most }) {
+  const left = [];
+  if (most.money !== null) {
+    const rest = money(Math.max(most.money - (totals.cost || 0), 0));
+    left.push(`${totals.unpriced ? "at most " : ""}${rest} of ${money(most.money)}`); // what nobody knows is not nothing
+  }
+  if (most.tokens !== null)
+    left.push(`${whole(Math.max(most.tokens - totals.input - totals.output, 0))} of ${whole(most.tokens)} tokens`);
+  return left.length ? `budget left: ${left.join(", ")}` : "";
 }
 
 /** The ledger of `GET /v1/runs/{id}/ledger`; null where nothing was wasted. */

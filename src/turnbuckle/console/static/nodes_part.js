@@ -1,6 +1,7 @@
 /** The servers that work on one journal, as a part of the overview: who is there, how busy each is, and how late. */
 
 import { el } from "./elements.js";
+import { NumberTable } from "./number_table.js";
 import { span, whole } from "./words.js";
 
 const LATE = 1; // seconds after which the others begin to doubt a node that did not look around
@@ -38,12 +39,9 @@ export class NodesPart {
 
   constructor() {
     this.sum = el("p.muted.small", { hidden: true });
-    this.rows = el("tbody");
-    const names = ["Server", "Version", "Labels", "Up", "Runs", "Lag"];
-    const head = names.map((name, at) => el("th", { scope: "col", class: at > 2 ? "right" : null }, name));
-    const frame = el("div.table", { tabindex: "0", role: "group", "aria-label": names.join(", ") });
-    frame.append(el("table.numbers", null, el("thead", null, el("tr", null, ...head)), this.rows));
-    this.element = el("section.part", { "aria-label": "Servers" }, el("h2", null, "Servers"), frame, this.sum);
+    this.table = new NumberTable(["Server", "Version", "Labels", "Up", "Runs", "Lag"], [3, 4, 5]);
+    const title = el("h2", null, "Servers");
+    this.element = el("section.part", { "aria-label": "Servers" }, title, this.table.element, this.sum);
   }
 
   /** Draw them as they are; nothing is touched if nothing that is shown has changed. */
@@ -52,15 +50,13 @@ export class NodesPart {
     const key = JSON.stringify(shown);
     if (key === this.#drawn) return;
     this.#drawn = key;
-    this.rows.replaceChildren(...shown.map(rowOf));
+    this.table.fill(shown.map(cellsOf));
     this.sum.textContent = sumWords(nodes);
     this.sum.hidden = !this.sum.textContent;
   }
 }
 
-function rowOf({ name, here, version, up, runs, lag, late, labels }) {
-  const title = el("td", null, el("code", null, name), here && el("span.small.muted", null, ` ${here}`));
-  const right = (content) => el("td.right", null, content);
-  const shown = late ? el("strong.bad", null, lag) : lag;
-  return el("tr", null, title, el("td", null, version), el("td", null, labels), right(up), right(runs), right(shown));
+function cellsOf({ name, here, version, up, runs, lag, late, labels }) {
+  const title = el("span", null, el("code", null, name), here && el("span.small.muted", null, ` ${here}`));
+  return [title, version, labels, up, runs, late ? el("strong.bad", null, lag) : lag];
 }

@@ -3,7 +3,8 @@
 import { addressOf } from "./address.js";
 import { el, setText } from "./elements.js";
 import { NodesPart } from "./nodes_part.js";
-import { clock, many, money, size, spaced, span, spentWords, whole } from "./words.js";
+import { NumberTable } from "./number_table.js";
+import { causeWords, clock, many, money, size, span, spentWords, whole } from "./words.js";
 
 const EVERY = 4000; // ms; the numbers of days are asked for seldom
 const SELDOM = 60_000;
@@ -87,7 +88,7 @@ export class OverviewPage {
     if (key === this.#drawn) return; // nobody loses their place for nothing
     this.#drawn = key;
     this.now.replaceChildren(...pairs(nowOf(overview, waiting)));
-    this.queue.replaceChildren(queueOf(overview.queue, this.shell.api.now()));
+    this.queue.replaceChildren(queueOf(overview, this.shell.api.now()));
     this.routes.replaceChildren(routesOf(overview.routes));
     this.waste.replaceChildren(wasteOf(overview.waste, overview.waste_ever));
     this.used.replaceChildren(daysOf(this.#days ?? []));
@@ -102,7 +103,7 @@ function sinceWords({ since, complete }, now) {
 }
 
 /** What waits, for how long, and behind what. */
-function queueOf(queue, now) {
+function queueOf({ queue, queued, queue_complete: complete }, now) {
   if (!queue.length) return el("p.muted", null, "The queue is empty.");
   const link = (page, id, words) => el("a", { href: addressOf({ page, id }) }, words);
   const rows = queue.map(({ run, session, title, since, behind, ahead }) => [
@@ -110,18 +111,21 @@ function queueOf(queue, now) {
     span(now - since),
     behind ? link("run", behind, ahead ? "the message before it" : "the run under way") : "nothing: it is about to start",
   ]);
-  return table(["Message", "Waits for", "Behind"], rows, [1]);
+  const shown = table(["Message", "Waits for", "Behind"], rows, [1]);
+  if (queued === queue.length && complete) return shown;
+  const of = `${complete ? "" : "at least "}${many(queued, "message")}`;
+  return el("div", null, shown, el("p.muted.small", null, `The ${whole(queue.length)} that have waited longest, of ${of}.`));
 }
 
-function nowOf({ runs, queue, disk }, waiting) {
+function nowOf({ runs, queued, queue_complete: complete, disk }, waiting) {
   const free = disk.total ? `${size(disk.free)} of ${size(disk.total)} free` : "not known";
   const yours = runs.yours === runs.all ? "" : `${whole(runs.yours)} of them yours, `;
   return [
     ["Runs under way", el("a", { href: "#/runs" }, `${whole(runs.all)} (${yours}${whole(runs.most)} at most)`)],
-    ["In the queue", many(queue.length, "message")],
+    ["In the queue", `${complete ? "" : "at least "}${many(queued, "message")}`],
     ["Waits for you", el("a", { href: "#/approvals" }, many(waiting, "question"))],
     ["Disk", disk.total && disk.free / disk.total < 0.05 ? el("strong.bad", null, free) : free],
-    ["Journal", disk.journal === null ? "in a database" : size(disk.journal)],
+    ["Journal", disk.journal === null ? "size not known" : size(disk.journal)],
   ];
 }
 
@@ -132,7 +136,7 @@ function routesOf(routes) {
     return [el("code", null, name), el("span", null, state, why && el("span.small.muted", null, ` ${why}`)), calls.calls,
       calls.breaks, calls.stalls, calls.recovered, calls.given_up, calls.stopped, clocksOf(clocks)];
   });
-  const names = ["Route", "Health", "Calls", "Breaks", "Stalls", "Recovered", "Gave up", "Stopped", "Learned clocks"];
+  const names = ["Route", "Health", "Calls", "Breaks", "Stalls", "Recovered", "Gave up", "Stopped", "Learned time limits"];
   return table(names, rows, [2, 3, 4, 5, 6, 7]);
 }
 
@@ -147,7 +151,7 @@ function clocksOf({ first_event: first, gap, gap_in_call: inCall, reading }) {
 function wasteOf(lines, ever) {
   if (!ever.length) return el("p.muted", null, "Nothing broke.");
   const rows = [...lines, ...ever].map(({ day, cause, times, seconds, characters, cost }) => [
-    day || "All time", spaced(cause), times, span(seconds), characters, cost ? money(cost) : "",
+    day || "All time", causeWords(cause), times, span(seconds), characters, cost ? money(cost) : "none known",
   ]);
   return table(["Day (UTC)", "Cause", "Times", "Time in broken calls", "Characters lost", "Cost"], rows, [2, 3, 4, 5]);
 }
@@ -155,20 +159,12 @@ function wasteOf(lines, ever) {
 function daysOf(days) {
   if (!days.length) return el("p.muted", null, "No runs.");
   const rows = days.map(({ day, runs, spent }) => [day, runs, spent.calls || 0, spent.input_tokens || 0, spent.output_tokens || 0,
-    spentWords(spent).replace(/^[\d,]+ tokens?,? ?/, "") || "unknown"]);
+    spentWords(spent).replace(/^[\d,]+ tokens?,? ?/, "").replace(/^(tokens and )?cost /, "") || "unknown"]);
   return table(["Day (UTC)", "Runs", "Model calls", "Tokens in", "Tokens out", "Cost"], rows, [1, 2, 3, 4, 5]);
 }
 
-/** @param {number[]} numbers columns that stand at the right */
-function table(names, rows, numbers) {
-  const side = (at) => (numbers.includes(at) ? "right" : null);
-  const head = names.map((name, at) => el("th", { scope: "col", class: side(at) }, name));
-  const body = rows.map((cells) =>
-    el("tr", null, ...cells.map((cell, at) => el("td", { class: side(at) }, typeof cell === "number" ? whole(cell) : cell))),
-  );
-  const frame = el("div.table", { tabindex: "0", role: "group", "aria-label": names.join(", ") });
-  frame.append(el("table.numbers", null, el("thead", null, el("tr", null, ...head)), el("tbody", null, ...body)));
-  return frame;
+function table(names, rows, right) {
+  return new NumberTable(names, right).fill(rows).element;
 }
 
 function pairs(rows) {

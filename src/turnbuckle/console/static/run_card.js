@@ -20,6 +20,8 @@ import { STATUS, brokeWords, capital, didWords, span, waitingWords } from "./wor
 const SOON = 700; // ms after which a run that says nothing is asked where it stands
 const WATCHED = 120; // s; what is older was read, not watched
 const CAME_TO_NOTHING = new Set(["failed", "partial"]);
+const REST = 2; // times as long as a drawing took, until the next one: a long run that is read is drawn now and then
+const LONGEST_REST = 300; // ms
 const SILENT = 2; // s of waiting that are worth words in the head
 
 export class RunCard {
@@ -34,7 +36,8 @@ export class RunCard {
     this._follower = null;
     this._line = "connecting";
     this._opened = false;
-    this._frame = this._clock = this._looking = 0;
+    this._frame = this._clock = this._looking = this._resting = 0;
+    this._restsUntil = 0;
     this._lostAt = null;
     this._now = () => this._lostAt ?? api.now();
     this._build(compact, again);
@@ -107,7 +110,8 @@ export class RunCard {
     document.removeEventListener("visibilitychange", this._visible);
     cancelAnimationFrame(this._frame);
     clearTimeout(this._clock);
-    this._frame = this._clock = 0;
+    clearTimeout(this._resting);
+    this._frame = this._clock = this._resting = 0;
   }
 
   _follow() {
@@ -259,10 +263,20 @@ export class RunCard {
   }
 
   _schedule() {
-    if (!this._frame) this._frame = requestAnimationFrame(() => this._draw());
+    if (this._frame) return;
+    const rest = this._model.outcome ? 0 : this._restsUntil - performance.now();
+    if (rest <= 0) this._frame = requestAnimationFrame(() => this._draw());
+    else if (!this._resting) this._resting = setTimeout(() => this._rested(), rest);
+  }
+
+  _rested() {
+    this._resting = 0;
+    this._schedule();
   }
 
   _draw() {
+    const began = performance.now();
+    setTimeout(() => this._drawn(began)); // behind what the browser does for it
     this._frame = 0;
     const model = this._model;
     this._showSaid();
@@ -274,6 +288,11 @@ export class RunCard {
     this._showHead();
     this._showEnd();
     if (this.timeline) this.timeline.update();
+  }
+
+  _drawn(began) {
+    const now = performance.now();
+    this._restsUntil = now + Math.min(REST * (now - began), LONGEST_REST);
   }
 
   _showSaid() {

@@ -31,6 +31,7 @@ export class RunList {
   #next = null;
   #items = new Map();
   #asked = 0;
+  #missing = []; // names of nodes that did not answer
   #loading = false;
   #typing = 0;
 
@@ -145,7 +146,9 @@ export class RunList {
     const [mine, query] = [this.#asked, this.#query()];
     try {
       const page = await this.shell.api.ask("GET", `/v1/runs?${query}${behind}`);
-      return mine === this.#asked || (behind && query === this.#query()) ? page : null;
+      if (mine !== this.#asked && !(behind && query === this.#query())) return null;
+      this.#missing = page.missing_nodes ?? [];
+      return page;
     } catch (problem) {
       if (problem.name !== "ApiProblem") throw problem;
       if (!problem.lost && problem.status !== 401) setText(this.note, problem.message);
@@ -170,7 +173,9 @@ export class RunList {
     if (items.length !== this.list.children.length || items.some((item, at) => this.list.children[at] !== item)) {
       this.list.replaceChildren(...items);
     }
-    setText(this.note, items.length ? "" : this.#next ? "Searching older runs…" : "No runs match.");
+    const unknown = `How the runs at ${this.#missing.join(", ")} stand is not known: no answer.`;
+    const none = items.length ? "" : this.#next ? "Searching older runs…" : "No runs match.";
+    setText(this.note, this.#missing.length ? unknown : none);
     this.more.hidden = !this.#next;
   }
 }

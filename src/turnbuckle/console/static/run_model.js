@@ -16,6 +16,7 @@ import { count, whole } from "./words.js";
 export const ENDED = new Set(["completed", "partial", "cancelled", "failed"]);
 const QUIET = 1.0; // seconds; a longer silence between two pieces is seen as a gap, a shorter one is how models talk
 const MOST_PHASES = 400; // in one attempt; behind that the last one grows, so that a page never draws thousands
+const DECLINED = "the model declined"; // the server's words for it
 const TONES = { break: "recovery", restarted: "recovery", crashed: "recovery", given_up: "bad" };
 
 export class RunModel {
@@ -39,6 +40,7 @@ export class RunModel {
     this.interrupted = false;
     this.queued = false;
     this.stale = false;
+    this.most = { money: null, tokens: null }; // what the run may use
     this.totals = { input: 0, output: 0, cached: 0, cost: null, unpriced: 0, asks: 0, recoveries: 0 };
     this.calls = new CallCards(
       (tool) => this.#show(tool),
@@ -186,6 +188,7 @@ export class RunModel {
     const after = this._broke;
     this._broke = null;
     const attempt = { number, route, model, why, stream, after, parts: [] };
+    this.most = { money: told.max_money ?? null, tokens: told.max_tokens ?? null };
     if (why !== "compact") this.context = { used: told.expected || 0, window: told.window || null };
     Object.assign(attempt, { usage: null, cost: null, characters: 0, thought: 0, finish: "", failure: null, decided: null });
     this._attempt = attempt;
@@ -256,8 +259,20 @@ export class RunModel {
     for (const approval of this.pending) this.calls.answered({ approval: approval.id, verdict: "withdrawn" }, at);
     this.outcome = told.end;
     this.endedAt = at;
+    this.#toldByTheEnd(told.end.why || "");
     this._left = null;
     this.#mark("end", at, { outcome: told.end });
+  }
+
+  /** Why it came to nothing is said once. The end says it, so what said it before stands back. */
+  #toldByTheEnd(why) {
+    for (const segment of this.segments.slice(-2)) {
+      const { kind } = segment;
+      const repeats = kind === "refusal" ? why === DECLINED : kind === "notice" && segment.tone === "bad" && segment.text.endsWith(why);
+      if (!why || !repeats) continue;
+      segment.isTold = true;
+      this._changed.add(segment);
+    }
   }
 
   _toolEnded(told, at) {

@@ -44,7 +44,7 @@ export class ThoughtSegment {
     this._shown = 0;
     this._text = new CappedText("Thoughts");
     this._count = el("span.muted");
-    this.element = el("details.thoughts", null, el("summary", null, "Thoughts ", this._count), this._text.element);
+    this.element = el("details.thoughts", null, el("summary", null, "Thoughts: ", this._count), this._text.element);
     this.element.addEventListener("toggle", () => this.update());
     this.update();
   }
@@ -64,11 +64,13 @@ export class RefusalSegment {
   constructor(segment) {
     this._segment = segment;
     this._words = el("span");
-    this.element = el("p.refusal", null, el("strong", null, "The model declined: "), this._words);
+    this._who = el("strong", null, "The model declined: ");
+    this.element = el("p.refusal", null, this._who, this._words);
     this.update();
   }
 
   update() {
+    this._who.hidden = Boolean(this._segment.isTold);
     setText(this._words, this._segment.pieces.join(""));
   }
 
@@ -76,23 +78,27 @@ export class RefusalSegment {
 }
 
 export class NoticeSegment {
-  constructor({ text, tone, summary = "" }) {
+  constructor(segment) {
+    const { text, tone, summary = "" } = segment;
+    this._segment = segment;
     const line = el(
       "p.notice-line",
       { "data-tone": tone },
       el("span.sign", { "aria-hidden": "true" }, SIGNS[tone] || "•"),
       el("span", null, text),
     );
-    if (!summary) {
-      this.element = line;
-      return;
+    this.element = line;
+    if (summary) {
+      // What the model is told in place of what was said before.
+      const shown = el("details.summary", null, el("summary", null, "Show the summary"), el("pre", null, summary));
+      this.element = el("div", null, line, shown);
     }
-    // What the model is told in place of what was said before.
-    const shown = el("details.summary", null, el("summary", null, "Show the summary"), el("pre", null, summary));
-    this.element = el("div", null, line, shown);
+    this.update();
   }
 
-  update() {}
+  update() {
+    this.element.hidden = Boolean(this._segment.isTold);
+  }
 
   close() {}
 }

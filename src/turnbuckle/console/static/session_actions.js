@@ -7,6 +7,11 @@ import { el } from "./elements.js";
 import { sessionMarkdown } from "./session_markdown.js";
 
 const NOTHING_TO_RETRY = "There is no message to retry.";
+const UNDONE = {
+  nothing: "There is nothing to undo.",
+  undone: "Undone: the last message and its answer. What tools did stays done.",
+  compaction_undone: "Undone: the model gets the full history again, as far as it fits.",
+};
 const CONTINUE = "Asks the model to continue. It knows what is already done.";
 const RETRY = "Sends the last message again, as if it had not been answered. What tools did stays done.";
 const RETRY_ON = "Sends the last message again, on another route";
@@ -76,8 +81,7 @@ async function retry(shell, session, path) {
 
 async function undo(shell, path) {
   const done = await shell.api.ask("POST", `${path}/undo`);
-  const taken = "Undone: the last message and its answer. What tools did stays done.";
-  shell.say(done.did === "nothing" ? "There is nothing to undo." : taken);
+  shell.say(UNDONE[done.did] || UNDONE.undone);
 }
 
 async function anew(shell, path) {

@@ -1,4 +1,5 @@
-/** The list of sessions at the side: newest first, searched by words, with a dot where something runs. */
+/** The list of sessions at the side: newest first, searched by words, with a dot where something runs, amber where it waits for
+ * a person. */
 
 import { addressOf } from "./address.js";
 import { menuButton } from "./dialogs.js";
@@ -41,6 +42,7 @@ export class SessionList {
 
   start() {
     this.shell.watch.addEventListener("sessions", ({ detail }) => this.#take(detail));
+    this.shell.watch.addEventListener("approvals", () => this.#draw());
     const look = (entries) => {
       this.#seen = entries[entries.length - 1].isIntersecting;
       if (this.#seen) void this.#more();
@@ -176,7 +178,8 @@ export class SessionList {
   #made(id) {
     const item = { row: null, title: el("span.title"), when: el("span.when"), dot: el("span.dot", { hidden: true }) };
     item.snippet = el("span.snippet", { hidden: true });
-    item.dot.append(el("span.sr", null, "running"));
+    item.state = el("span.sr");
+    item.dot.append(item.state);
     const line = el("span.line", null, item.dot, item.title, item.when);
     item.link = el("a", { href: addressOf({ page: "session", id }) }, line, item.snippet);
     item.menu = menuButton("Session menu", () => sessionEntries(this.shell, item.row));
@@ -193,6 +196,9 @@ export class SessionList {
     const label = `Menu of ${row.title || row.id}`;
     if (item.menu.getAttribute("aria-label") !== label) item.menu.setAttribute("aria-label", label);
     item.dot.hidden = !row.running;
+    const waits = this.shell.watch.approvals.some((one) => one.run === row.running);
+    item.dot.classList.toggle("waits", waits);
+    setText(item.state, waits ? "waits for you" : "running");
     item.snippet.hidden = !row.snippet;
     if (!row.snippet) return;
     const pieces = markedPieces(row.snippet, this.#words || this.field.value);

@@ -16,6 +16,7 @@ import { menuButton } from "./dialogs.js";
 import { storeOf } from "./outbox.js";
 import { RunCard } from "./run_card.js";
 import { againEntries, goOnLetter, retryRun, sessionEntries } from "./session_actions.js";
+import { many, spentWords } from "./words.js";
 
 const PAGE = 100;
 const AT_ONCE = 40; // cards that are made at once; earlier ones when somebody wants them
@@ -58,7 +59,9 @@ export class SessionPage {
     this.waitingList = el("ol.waiting", { "aria-label": "What waits for its turn", hidden: true });
     this.problem = el("p.problem", { role: "alert", hidden: true });
     this.empty = el("p.muted.empty", { hidden: true }, "Nothing was said here yet.");
-    this.inner = el("div.inner", null, this.problem, this.earlier, this.empty, this.column, this.waitingList);
+    this.total = el("p.small.muted.total", { hidden: true });
+    const parts = [this.earlier, this.empty, this.column, this.total, this.waitingList];
+    this.inner = el("div.inner", null, this.problem, ...parts);
     this.scroller = el("div.scroller", { role: "region", "aria-label": "Conversation", tabindex: "0" }, this.inner);
     this.newest = el("button.newest", { type: "button", hidden: true }, icon("down"), "Newest");
     this.composer = new Composer({
@@ -146,6 +149,19 @@ export class SessionPage {
     this.#drawWaiting(inbox);
     this.#setRunning(view.running);
     this.shell.setTitle(this, view.title || view.id);
+    await this.#showTotal();
+  }
+
+  /** What all runs have used together. A single one says it itself, and one under way changes it. */
+  async #showTotal() {
+    if (this.running || this.#blocks.length < 2) {
+      this.total.hidden = true;
+      return;
+    }
+    const { runs, spent } = await this.shell.api.ask("GET", `${this.path}/usage`);
+    const words = spentWords(spent);
+    setText(this.total, words ? `This session: ${many(runs, "run")}, ${words}` : "");
+    this.total.hidden = !words;
   }
 
   /** What was said since the last known run began, behind what is known; null if that is not so any more. */

@@ -47,7 +47,7 @@ export class SettingsPage {
       ["Version", settings.version],
       ["File", settings.file || "none: defaults and environment variables apply"],
       ["Relays, for other programs", settings.relays.join(", ")],
-      ["Models", settings.models.join(", ") + (settings.rehearsal ? " (the rehearsal model answers)" : "")],
+      ["Models", settings.models.join(", ") + (settings.rehearsal ? " (a built-in fake model answers)" : "")],
       ["For programs", el("span.links", null, link("/openapi.json", "OpenAPI document"), link("/healthz", "health"))],
     ];
     this.about.replaceChildren(...pairs.flatMap(([name, value]) => [el("dt", null, name), el("dd", null, value)]));

@@ -81,7 +81,7 @@ export class StartPage {
   #lead() {
     const said = "Nothing it showed is lost, nothing is done twice, nothing half-received is done at all. ";
     if (!this.shell.settings.rehearsal) return [said, "Tell the agent what to do, and watch it live."];
-    return [said, "The rehearsal model answers here, a built-in fake that needs no key and no network: try a break."];
+    return [said, "A built-in fake model answers here, which needs no key and no network: try a break."];
   }
 
   #tasks() {

@@ -59,7 +59,7 @@ export class Timeline {
     this.legend = el("ul.legend", { "aria-label": "Colours" });
     this.list = el("ol.steps");
     this.count = el("span.muted");
-    this.details = el("details.stepbox", null, el("summary", null, "Steps ", this.count), this.list);
+    this.details = el("details.stepbox", null, el("summary", null, "Steps: ", this.count), this.list);
     this.plot = el("div.plot", null, this.svg, this.tip);
     this.element = el("div.timeline", null, this.plot, this.legend, this.details);
   }

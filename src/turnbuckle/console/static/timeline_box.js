@@ -16,8 +16,9 @@ export class TimelineBox {
     this._fold = null;
     this._shown = false; // whether the drawing follows
     this._chosen = false; // whether somebody has opened or closed it
+    this.title = el("span", null, "Timeline");
     this.words = el("span.muted");
-    const summary = el("summary", null, "Timeline ", this.words);
+    const summary = el("summary", null, this.title, this.words);
     summary.addEventListener("click", () => {
       this._chosen = true;
     });
@@ -42,6 +43,7 @@ export class TimelineBox {
     if (!fold || !fold.last) return;
     const isOver = fold.outcome !== null;
     this.element.classList.toggle("sticks", !isOver);
+    setText(this.title, isOver ? "Timeline: " : "Timeline");
     setText(this.words, isOver ? wordsOf(fold) : "");
     const broke = fold.totals.recoveries > 0 || gaveUp(fold.outcome);
     // One of long ago is about to be known to be over. On a small screen a question to a person needs the room.

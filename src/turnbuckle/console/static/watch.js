@@ -26,6 +26,7 @@ export class Watch extends EventTarget {
     super();
     this.api = api;
     this.approvals = [];
+    this.missing = [];
     this.sessions = { data: [], has_more: false, next: null };
   }
 
@@ -67,6 +68,7 @@ export class Watch extends EventTarget {
   /** What was seen with another key is nobody's business now. */
   clear() {
     this.approvals = [];
+    this.missing = [];
     this.sessions = { data: [], has_more: false, next: null };
     this.#emit("approvals", this.approvals);
   }
@@ -83,7 +85,9 @@ export class Watch extends EventTarget {
         this.sessions = await this.api.ask("GET", `/v1/sessions?limit=${PAGE}`);
         this.#emit("sessions", this.sessions);
       }
-      this.approvals = await this.api.every("/v1/approvals");
+      const missing = new Set();
+      this.approvals = await this.api.every("/v1/approvals", missing);
+      this.missing = [...missing].sort();
       this.#emit("approvals", this.approvals);
       if (!document.hidden) this.#emit("look");
     } catch (problem) {

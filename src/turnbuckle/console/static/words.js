@@ -74,11 +74,15 @@ export function costWords(cost, unpriced) {
     : `${money(cost)} + ${many(unpriced, "call")} of unknown price`;
 }
 
+/** Of model calls that all broke before anybody counted: that is not nothing. */
+export const UNCOUNTED = "tokens and cost unknown";
+
 /** What a run, a session or a day has used: tokens and money. Fields that are 0 are left out by the server. */
 export function spentWords(spent) {
   if (!spent || !spent.calls) return "";
   const all = (spent.input_tokens || 0) + (spent.output_tokens || 0);
   const cost = costWords(spent.cost, spent.unpriced_calls || 0);
+  if (!all && !cost) return UNCOUNTED;
   return cost ? `${many(all, "token")}, ${cost}` : many(all, "token");
 }
 
@@ -199,6 +203,11 @@ const BROKE = {
   malformed_call: "unreadable call",
   invalid: "request refused",
 };
+
+/** What broke calls, by the name that the server counts it under. Those that would read the same keep their names. */
+export function causeWords(cause) {
+  return cause === "reset" || cause === "incomplete" ? cause : BROKE[cause] || spaced(cause);
+}
 
 /** Why an attempt broke, in two or three words. */
 export function brokeWords(decided) {
