@@ -15,6 +15,7 @@ clients := .venv/.clients
 # Every test file can be imported. What runs them all finds that out by itself.
 collected := .venv/.collected
 collect = { $(python) -m pytest --collect-only -qq --ignore=tests/clients > $(collected) || { tail -20 $(collected); false; }; }
+packages = scripts/audit
 core := $(wildcard $(addprefix tests/,vocab wire reply turn session narrate call runtime))
 
 # A stamp that names another folder, or a python that no longer starts, means: set up again.
@@ -27,10 +28,12 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 run: $(ready) ## start the server and open its console; without a configured route a rehearsal model answers
-	@exec .venv/bin/turnbuckle serve --open $(ARGS)
+	@exec .venv/bin/turnbuckle serve $(if $(filter --no-open,$(ARGS)),,--open) $(ARGS)
 
-test: collect := true
-test: check $(clients) ## make check, then every test
+# The programs of others come while the code is checked. What is installed is looked at when all of it is there.
+test: $(ready) ## make check, then every test
+	@$(MAKE) --no-print-directory --jobs=2 check $(clients) collect=true packages=true
+	@scripts/audit
 	@echo "tests"
 	@$(python) -m pytest --workers auto -q --durations=5 --ignore=tests/test_tidy.py $(ARGS)
 
@@ -44,7 +47,7 @@ check: $(ready) ## lint with bandit's rules, format, types, layers, packages, im
 	@$(python) -m ruff format --quiet --check . || { echo "not formatted: make format"; $(python) -m ruff format --diff --quiet . | head -40; exit 1; }
 	@echo "types, layers, packages"
 	@{ $(python) -m mypy --no-error-summary && $(python) -m mypy --no-error-summary --config-file tests/mypy.ini; } & types=$$!; \
-	$(python) -m pytest -q --no-header tests/test_tidy.py && scripts/audit && $(collect); layers=$$?; \
+	$(python) -m pytest -q --no-header tests/test_tidy.py && $(packages) && $(collect); layers=$$?; \
 	wait $$types && exit $$layers
 
 audit: $(ready) ## ask a database of known holes about every locked package; needs a network

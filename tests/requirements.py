@@ -146,6 +146,7 @@ REQUIREMENTS: dict[str, str] = {
     "K8": "Large outputs and files have a place that all nodes reach, or the run stays where they are.",
     "K9": "Moving from SQLite to Postgres and back loses nothing and can be broken off and gone on with.",
     "K10": "Figures, charts and one page of instructions from one node to ten.",
+    "K11": "Workers share a port; one that dies loses nothing and is replaced; a stop drains all of them.",
     # Tools from elsewhere
     "M1": "Tools of MCP servers of any revision are offered and called like others, behind consent.",
     "M2": "A server that dies, hangs, lies or floods is bounded and told; nothing is repeated unless declared safe.",
@@ -175,7 +176,7 @@ DUE: frozenset[str] = frozenset(
     "G1 G2 G3 G4 G5 G6 G7 G8 G9 G10 "
     "H1 H2 H3 H4 H5 H6 H7 H8 H11 H12 H13 "
     "I1 I2 I3 I4 I5 I6 I7 I8 I9 "
-    "K1 K2 K3 K4 K5 K6 K8 K9 K10 "
+    "K1 K2 K3 K4 K5 K6 K8 K9 K10 K11 "
     "M1 M2 "
     "R1 R2 R3 R4 R5 R6 R7 R8 R9 R10 R11 R12".split()
 )

@@ -173,7 +173,8 @@ def test_the_walk_finds_the_package_and_its_tests():
 
 
 def test_test_files_have_unique_names_and_no_packages():
-    names = Counter(file.name for file in (tidy.ROOT / "tests").rglob("*.py"))
+    inside = [source for source in tidy.python_files() if source.path.startswith("tests/")]
+    names = Counter(source.path.rpartition("/")[2] for source in inside)
     assert [name for name, count in names.items() if count > 1 or name == "__init__.py"] == []
 
 

@@ -67,9 +67,38 @@ TESTS = {
     """,
 }
 
+INTERRUPTED = {
+    "test_interrupted.py": """
+        import os, pathlib, signal, time, pytest
 
-def ran(folder: Path, *arguments: str) -> str:
-    for name, text in TESTS.items():
+        first = os.getpid()
+
+        def interrupt(number, frame):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            pathlib.Path("interrupted").touch()
+            raise KeyboardInterrupt
+
+        signal.signal(signal.SIGINT, interrupt)  # in a shell's background it is ignored
+
+        @pytest.fixture(scope="session")
+        def server():
+            running = pathlib.Path(f"running-{os.getpid()}")
+            running.touch()
+            yield
+            running.rename(f"ended-{os.getpid()}")
+
+        @pytest.mark.parametrize("number", range(20))
+        def test_interrupts_the_first_process(server, number):
+            if not pathlib.Path("interrupted").exists():
+                os.kill(first, signal.SIGINT)
+            while not pathlib.Path("interrupted").exists():
+                time.sleep(0.01)
+    """,
+}
+
+
+def ran(folder: Path, *arguments: str, tests: dict[str, str] = TESTS) -> str:
+    for name, text in tests.items():
         (folder / name).write_text(re.sub("^        ", "", text, flags=re.MULTILINE).lstrip())
     words = [
         sys.executable,
@@ -94,7 +123,9 @@ def ran(folder: Path, *arguments: str) -> str:
 
 @pytest.mark.process
 def test_all_is_told_a_dead_worker_fails_its_test_and_another_goes_on(tmp_path: Path) -> None:
-    told = ran(tmp_path, "--workers", "3", f"--junit-xml={tmp_path}/all.xml", "-o", "junit_family=xunit1")
+    report = ("-p", "support.processes.cpu_report", "--cpu-report", "1")
+    xml = (f"--junit-xml={tmp_path}/all.xml", "-o", "junit_family=xunit1")
+    told = ran(tmp_path, "--workers", "3", *xml, *report)
     assert "2 failed, 51 passed, 1 warning" in told
     assert "ended with 1" in told
     assert "FAILED test_kinds.py::test_kills_its_worker" in told
@@ -102,6 +133,7 @@ def test_all_is_told_a_dead_worker_fails_its_test_and_another_goes_on(tmp_path: 
     assert "said before it failed" in told
     assert "assert [1, 2] == [1, 3]" in told
     assert "UserWarning: look at this" in told
+    assert re.search(r"\d  in 5[23] tests, and [\d.]+ beside them; [\d.]+ were to be had", told)
     written = (tmp_path / "all.xml").read_text()
     assert written.count("<testcase ") == 53
     workers = set(re.findall(r'name="worker" value="(\d+)"', written))
@@ -119,3 +151,13 @@ def test_a_limit_of_failures_ends_all_workers(tmp_path: Path) -> None:
     assert "ended with 1" in told
     alone = ran(tmp_path, "--workers", "0", "-x", "-k", "fails")
     assert "1 failed" in alone
+
+
+@pytest.mark.process
+def test_workers_end_what_they_keep_running_when_the_first_process_is_interrupted(tmp_path: Path) -> None:
+    told = ran(tmp_path, "--workers", "2", tests=INTERRUPTED)
+    assert "KeyboardInterrupt" in told
+    assert "ended with 2" in told
+    assert [error for error in ("BrokenPipeError", "EOFError", "ConnectionReset") if error in told] == []
+    assert [*tmp_path.glob("running-*")] == []
+    assert [*tmp_path.glob("ended-*")] != []

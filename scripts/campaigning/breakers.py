@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 from support.postgres.clock import DatabaseClock
-from support.postgres.cluster import Cluster
+from support.postgres.faults import FAULTS, BrokenDatabase
 from support.processes.server_process import ServerProcess
 
 from campaigning.actors import Actor
@@ -18,11 +18,22 @@ from turnbuckle.lab.network import NetworkProxy
 Deed = Callable[[], Awaitable[None]]
 LEASE = 3.0
 """Of the nodes of a campaign. What stands still for longer loses what it held."""
+_TROUBLES = {
+    "refuse": "its user may not log in",
+    "full": "it is full",
+    "readonly": "it is read-only",
+    "lock": "its tables are locked",
+    "rows": "its rows are locked",
+    "impatient": "it ends what takes long",
+    "queue": "nobody empties its queue of notifications",
+}
+"""What the database suffers from for a while, by the name of the deed."""
 _MEND = 2.0  # seconds after which everybody has noticed that the database is back
 
 
 class Breaker(Actor):
-    """Does one of its deeds when it is its `turn`, and rests for a while."""
+    """Does one of its deeds when it is its `turn`, and rests for a while. `first` is the deed that it can be
+    told to do before that."""
 
     def __init__(
         self,
@@ -31,8 +42,10 @@ class Breaker(Actor):
         deeds: dict[str, Deed],
         rest: tuple[float, float],
         turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+        first: str = "",
     ) -> None:
         super().__init__(world, name)
+        self.first = first
         self._deeds = deeds
         self._rest = rest
         self._turn = turn
@@ -44,9 +57,16 @@ class Breaker(Actor):
             async with self._turn():
                 if self.world.over:
                     return
-                what = self.dice.choice(list(self._deeds))
-                self.note(f"{what.split()[0]} {self.name}")
-                await self._deeds[what]()
+                await self._do(self.dice.choice(list(self._deeds)))
+
+    async def begin(self) -> None:
+        """Do the first deed, whatever the dice say."""
+        async with self._turn():
+            await self._do(self.first)
+
+    async def _do(self, what: str) -> None:
+        self.note(f"{what.split(maxsplit=1)[0]} {self.name}")
+        await self._deeds[what]()
 
 
 class Hand:
@@ -152,13 +172,22 @@ def node_breaker(world: World, name: str, hand: Hand, line: NetworkProxy, clock:
     }
     if clock is not None:
         deeds["clock"] = clock.step(actor.dice)
-    return Breaker(world, name, deeds, (0.5, 6.0), world.breaking.shared)
+    return Breaker(world, name, deeds, (0.5, 6.0), world.breaking.shared, first="kill")
 
 
-def database_breaker(world: World, cluster: Cluster, clock: DatabaseClock) -> Breaker:
-    """Of the database: it restarts, crashes, and its clock is set. While it is down no node dies, and none
-    before all have noticed that it is back: if both lose what they had, what nobody waited for is lost."""
+def database_breaker(world: World, database: BrokenDatabase, clock: DatabaseClock) -> Breaker:
+    """Of the database: it restarts, crashes, refuses, is full, locked or read-only, and its clock is set.
+    While it is down no node dies, and none before all have noticed that it is back: if both lose what they
+    had, what nobody waited for is lost."""
     actor = Actor(world, "database")
+    cluster = database.cluster
+
+    def trouble(name: str) -> Deed:
+        async def suffer() -> None:
+            async with FAULTS[_TROUBLES[name]](database):
+                await asyncio.sleep(0.1 + actor.dice.random() * 1.7 * LEASE)
+
+        return suffer
 
     async def down(how: signal.Signals) -> None:
         await asyncio.to_thread(cluster.stop, how)
@@ -170,5 +199,6 @@ def database_breaker(world: World, cluster: Cluster, clock: DatabaseClock) -> Br
         "restart": lambda: down(signal.SIGINT),
         "crash": lambda: down(signal.SIGQUIT),
         "time": step_of(clock, actor.dice),
+        **{name: trouble(name) for name in _TROUBLES},
     }
-    return Breaker(world, "database", deeds, (3.0, 8.0), world.breaking.alone)
+    return Breaker(world, "database", deeds, (3.0, 8.0), world.breaking.alone, first="restart")

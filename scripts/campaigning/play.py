@@ -7,7 +7,9 @@ back.
 
 With `--nodes` there are several servers on one database: nodes are killed, stopped, and paused for longer
 than they may hold anything; the lines between them and the database are cut, stalled, slow and half open; the
-database restarts and crashes; and clocks are set. Every client asks one node after another.
+database restarts, crashes, refuses its user, is full, locked and read-only, and ends what takes long; and
+clocks are set. Every client asks one node after another. However short it is, a node is killed and the
+database restarts while somebody reads; what follows is up to the seed.
 
 At its end nothing breaks any more, and these must hold: every run that is not deleted has its end; what any
 reader saw stands in the journal under the same number with the same bytes; what a client of any face was told
@@ -26,12 +28,13 @@ from pathlib import Path
 
 from support.postgres.clock import DatabaseClock
 from support.postgres.cluster import own_cluster
+from support.postgres.faults import APP, BrokenDatabase, small_queue
 from support.postgres.server import socket_in
 from support.processes.server_process import ServerProcess, server_process
 from support.server.live_server import ApiClient, Frame, lab_provider, run
 
-from campaigning.actors import Actor, Client, Meddler, Reader, Speaker
-from campaigning.breakers import LEASE, Hand, database_breaker, node_breaker, server_breaker
+from campaigning.actors import Client, Meddler, Reader, Speaker
+from campaigning.breakers import LEASE, Breaker, Hand, database_breaker, node_breaker, server_breaker
 from campaigning.clocks import NodeClock
 from campaigning.model import CampaignModel
 from campaigning.world import AGAIN, Broken, World, facts, outcome_of
@@ -45,6 +48,7 @@ SETTINGS = {
 }
 CALM = 90.0
 """Seconds in which everything must come to its end once nothing breaks any more."""
+SCHEMA = "campaign"
 SHOWN = 60
 """Lines of the trace that a failure shows; all of it is kept in a file."""
 
@@ -67,18 +71,19 @@ async def nodes_campaign(
     model = CampaignModel(seed)
     async with AsyncExitStack() as stack:
         behind = await stack.enter_async_context(lab_provider(model))
-        cluster = stack.enter_context(own_cluster())
-        time = DatabaseClock(cluster, "campaign")
+        cluster = stack.enter_context(own_cluster(**small_queue()))
+        cluster.sql(f"CREATE ROLE {APP} LOGIN SUPERUSER")  # who may use whatever the clock is made of
+        time = DatabaseClock(cluster, SCHEMA)
         (folder / "work").mkdir()
         nodes = NodesClient()
         world = World(nodes, folder / "work", seed)
-        breakers = [database_breaker(world, cluster, time)]
+        breakers = [database_breaker(world, BrokenDatabase(cluster, SCHEMA, ()), time)]
         for number in range(count):
             name = f"node{number}"
             home = folder / name
             home.mkdir()
             line = await stack.enter_async_context(NetworkProxy(socket_in(cluster.folder)))
-            place = f"postgresql://tester@{line.host}:{line.port}/postgres?{time.settings}"
+            place = f"postgresql://{APP}@{line.host}:{line.port}/postgres?{time.settings}"
             more = {"place": place, "workspace": str(world.work), "more": f"[node]\nlease = {LEASE}"}
             server = await stack.enter_async_context(server_process(home, behind, **more, **SETTINGS))
             clock = NodeClock(home / "clock") if set_clocks else None
@@ -86,7 +91,8 @@ async def nodes_campaign(
             await hand.start()
             nodes.nodes.append(server)
             breakers.append(node_breaker(world, name, hand, line, clock))
-        return await _played(world, seconds, folder, model, breakers)
+        database, first_node = breakers[:2]
+        return await _played(world, seconds, folder, model, breakers, (first_node, database))
 
 
 class NodesClient(ApiClient):
@@ -101,10 +107,15 @@ class NodesClient(ApiClient):
 
 
 async def _played(
-    world: World, seconds: float, folder: Path, model: CampaignModel, breakers: Sequence[Actor]
+    world: World,
+    seconds: float,
+    folder: Path,
+    model: CampaignModel,
+    breakers: Sequence[Breaker],
+    beginning: Sequence[Breaker] = (),
 ) -> World:
     try:
-        await _break(world, seconds, breakers)
+        await _break(world, seconds, breakers, beginning)
         model.calm = True
         await checked(world)
     except BaseException as error:
@@ -118,17 +129,26 @@ async def _played(
     return world
 
 
-async def _break(world: World, seconds: float, breakers: Sequence[Actor]) -> None:
-    actors = [*breakers]
-    actors += [
+async def _break(
+    world: World, seconds: float, breakers: Sequence[Breaker], beginning: Sequence[Breaker]
+) -> None:
+    """For so long. What belongs to the `beginning` happens even if it takes longer than that."""
+    clients = [
         kind(world, f"{kind.__name__.lower()}{place}") for kind in (Speaker, Reader) for place in range(4)
     ]
-    actors += [Client(world, f"client{place}") for place in range(2)]
-    actors += [Meddler(world, f"meddler{place}") for place in range(2)]
+    clients += [Client(world, f"client{place}") for place in range(2)]
+    clients += [Meddler(world, f"meddler{place}") for place in range(2)]
+    until = asyncio.get_running_loop().time() + seconds
     async with asyncio.TaskGroup() as group:
-        for actor in actors:
-            group.create_task(actor.play())
-        await asyncio.sleep(seconds)
+        for client in clients:
+            group.create_task(client.play())
+        while beginning and not any(reader.frames for reader in world.readers):
+            await asyncio.sleep(AGAIN)
+        for breaker in beginning:
+            await breaker.begin()
+        for breaker in breakers:
+            group.create_task(breaker.play())
+        await asyncio.sleep(max(until - asyncio.get_running_loop().time(), 0))
         world.over = True
 
 

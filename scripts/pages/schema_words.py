@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-PAGE_OF = re.compile(r"Page_(\w+)_$")
+PAGE_OF = re.compile(r"(Page|NodesPage)_(\w+)_$")
 _TYPES = {
     "string": "text",
     "integer": "whole number",
@@ -115,9 +115,10 @@ class Words:
 
     def _link(self, name: str) -> str:
         if page := PAGE_OF.match(name):
-            self.named.update(("Page", page[1]))
-            self.schemas.setdefault("Page", _page_of(self.schemas[name]))
-            return f"[Page](#page) of {self._link(page[1])}"
+            kind, things = page.groups()
+            self.named.update((kind, things))
+            self.schemas.setdefault(kind, _page_of(self.schemas[name]))
+            return f"[{kind}](#{kind.lower()}) of {self._link(things)}"
         if _OPENAI.match(name):
             return f"`{name}`"
         self.named.add(name)

@@ -49,7 +49,7 @@ def all_endpoints() -> tuple[Endpoint, ...]:
         *archive_endpoints(ArchivesApi(_nobody)),
         *usage_endpoints(UsageApi(_nobody, _nobody)),
         *node_endpoints(NodesApi(_nobody)),
-        *overview_endpoints(OverviewApi(_nobody, _nobody, _nobody, _nobody, "")),
+        *overview_endpoints(OverviewApi(_nobody, _nobody, _nobody, _nobody, _nobody)),
         *model_endpoints(Catalog([]), 0),
         *health_endpoints(Readiness(_nobody, bool), _nobody),
         *settings_endpoints(lambda: SettingsView("1", "", True, (), (), (), SandboxView("none", (), ""))),

@@ -2,12 +2,16 @@
 
 import asyncio
 import os
+import signal
+import socket
 import sys
 
 from support.http.memory_server import memory_service
 
 from turnbuckle.call.loop import run
-from turnbuckle.server.http.serving import ShutdownSignal, serve
+from turnbuckle.observe.worker_numbers import NumberSockets
+from turnbuckle.server.http.listeners import Loads, open_listeners
+from turnbuckle.server.http.serving import Service, ShutdownSignal, WorkerPlace, serve
 from turnbuckle.server.settings import ServerSettings
 
 
@@ -23,9 +27,26 @@ async def main() -> None:
 
     settings = ServerSettings(port=0, drain=float(sys.argv[1]))
     service, _ = memory_service(settings, leave=leave)
-    await serve(service, ShutdownSignal(lambda: os._exit(130)), lambda address: say(f"listens on {address}"))
+    stopper = ShutdownSignal(lambda: os._exit(130))
+    if sys.argv[2:] != ["worker"]:
+        await serve(service, stopper, lambda address: say(f"listens on {address}"))
+    else:
+        await serve_as_worker(service, stopper)
     say("done")
 
 
+async def serve_as_worker(service: Service, stopper: ShutdownSignal) -> None:
+    """The wish to stop comes again when everything is said and the journal is still to be closed."""
+    numbers, (_, orders) = NumberSockets(1), socket.socketpair()
+    orders.setblocking(False)
+    place = WorkerPlace(0, open_listeners("127.0.0.1", 0, 60.0), Loads(1), orders, numbers, "")
+    await serve(service, stopper, lambda address: say(f"listens on {address}"), worker=place)
+    numbers.close()
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGINT)
+    await asyncio.sleep(0)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also if the tests run under `nohup`
     run(main())

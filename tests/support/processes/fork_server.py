@@ -197,6 +197,8 @@ def main() -> None:
     gc.freeze()
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
+    # Whoever runs the tests with `nohup` has them ignore this signal, and every child would go on ignoring it.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(wake)
     waiting: dict[int, int] = {}

@@ -7,8 +7,9 @@ and the first process tells it to pytest as if it had run the test itself, so su
 as always. A worker that dies fails the test it was at, and another is forked in its place.
 
 Tests that wait (for processes, clocks, browsers) and those that only count go at the same time: half of the workers begin
-with the one kind, half with the other, and what is short comes last. The pieces get smaller towards the end, so that no
-worker is left alone with much. Tests that share a fixture of their file stay together.
+with the one kind, half with the other. Those that count go on with what is short and leave the waiting to the others, so
+that there is always somebody who wants the processors; when one kind is done, all do the other. The pieces get smaller
+towards the end, so that no worker is left alone with much. Tests that share a fixture of their file stay together.
 """
 
 import atexit
@@ -69,7 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     wanted = session.config.getoption("--workers")
-    count = _cores() + WAITING if wanted == "auto" else int(wanted)
+    count = cores() + WAITING if wanted == "auto" else int(wanted)
     if not count or session.config.option.collectonly or session.testsfailed or not session.items:
         return None  # as pytest does it
     threads = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
@@ -83,7 +84,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return True
 
 
-def _cores() -> int:
+def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -171,7 +172,7 @@ class _Worker:
         self.number = number
         self.pid = pid
         self.channel = channel
-        self.kinds: tuple[Kind, ...] = _RANKS if number % 2 else ("counts", "waits", "short")
+        self.kinds: tuple[Kind, ...] = _RANKS if number % 2 else ("counts", "short", "waits")
         self.given: deque[int] = deque()
         self.is_idle = False
 
@@ -230,8 +231,10 @@ class _Crew:
             for channel in (ours, *self._workers):
                 channel.close()
             atexit._clear()  # what the first process does at its end is its own
-            WorkerSession(self._session, number, theirs, self._stop).run()
-            atexit._run_exitfuncs()
+            try:
+                WorkerSession(self._session, number, theirs, self._stop).run()
+            finally:
+                atexit._run_exitfuncs()
             code = 0
         except KeyboardInterrupt:
             code = 130
@@ -293,6 +296,10 @@ def serialized(config: pytest.Config, report: pytest.TestReport) -> dict[str, An
 # A worker
 
 
+class _Deserted(Exception):
+    """The first process listens no more."""
+
+
 class _Silent:
     """In the place of the terminal's reporter: others write where it wrote, and it says nothing."""
 
@@ -313,6 +320,15 @@ class WorkerSession:
         self._take_over(number)
 
     def run(self) -> None:
+        """Whatever ends it, what its tests keep running ends with it."""
+        try:
+            self._run_tests()
+        except _Deserted:
+            pass  # the first process was interrupted, and tells so
+        finally:
+            self._session._setupstate.teardown_exact(None)
+
+    def _run_tests(self) -> None:
         items = self._session.items
         given = deque(self._more())
         while given:
@@ -321,12 +337,12 @@ class WorkerSession:
                 given.extend(self._more())
             following = items[given[0]] if given and not self._stop[0] else None
             self._config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            self._channel.send(Recorded(item.nodeid, item.location, self._reports, self._warned))
+            self._send(Recorded(item.nodeid, item.location, self._reports, self._warned))
             self._reports, self._warned = [], []
             if following is None:
                 break
-        self._channel.send("idle")
-        self._channel.recv()
+        self._send("idle")
+        self._receive()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._reports.append(serialized(self._config, report))
@@ -343,9 +359,21 @@ class WorkerSession:
         )
 
     def _more(self) -> list[int]:
-        self._channel.send("more")
-        given: list[int] = self._channel.recv()
+        self._send("more")
+        given: list[int] = self._receive()
         return given
+
+    def _send(self, what: object) -> None:
+        try:
+            self._channel.send(what)
+        except OSError:
+            raise _Deserted from None
+
+    def _receive(self) -> Any:
+        try:
+            return self._channel.recv()
+        except (EOFError, OSError):
+            raise _Deserted from None
 
     def _take_over(self, number: int) -> None:
         """What may not be shared with the first process and the other workers: files, folders, the terminal."""

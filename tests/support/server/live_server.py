@@ -20,16 +20,19 @@ from support.http.memory_server import Client, Reply
 from support.postgres.server import shared_server
 
 from turnbuckle.call.loop import new_loop
-from turnbuckle.config import load
+from turnbuckle.config import Loaded, load
 from turnbuckle.hosting import open_server
 from turnbuckle.lab.clock import RealClock
 from turnbuckle.lab.provider import Provider, Received
 from turnbuckle.lab.script import Case, LabRequest, ScriptItem, Stall
 from turnbuckle.server.http.serving import Service, ShutdownSignal, serve
+from turnbuckle.server.keys import FILE as KEYS
 from turnbuckle.server.keys import KeyFile
 
 PATIENCE = 100.0
 """Far longer than anything here takes, so that what hangs is told as what it is."""
+BESIDE = "beside"
+"""The folder of the second node, in that of the first."""
 _LOOK = 0.005
 _FIRST_GATE = 1e6  # seconds; no script pauses for so long
 
@@ -285,7 +288,9 @@ class LiveServer(ApiClient):
     def owner(self, name: str) -> "KeyedClient":
         """The same server for somebody with a key of their own."""
         key, token = KeyFile(self.folder / "data").create(name, name, 0.0)
-        return KeyedClient(self.port, token, key.id, self.folder)
+        client = KeyedClient(self.port, token, key.id, self.folder, others=self.others)
+        client.tell_other_node()
+        return client
 
 
 @dataclass
@@ -297,6 +302,15 @@ class KeyedClient(ApiClient):
 
     def revoke(self) -> None:
         KeyFile(self.folder / "data").revoke(self.id, 0.0)
+        self.tell_other_node()
+
+    def tell_other_node(self) -> None:
+        """The node beside has the same keys."""
+        if self.others:
+            keys = (self.folder / "data" / KEYS).read_bytes()
+            new = self.folder / BESIDE / "data" / f"{KEYS}.new"
+            new.write_bytes(keys)
+            new.replace(new.with_name(KEYS))
 
 
 def place_in(folder: Path) -> str:
@@ -368,7 +382,8 @@ async def serve_live(folder: Path, behind: LabProvider, **settings: Any) -> Asyn
             async def leave(patience: float) -> None:
                 await asyncio.gather(*(each.leave(patience) for each in both))
 
-            one.service = cast(Service, SimpleNamespace(heartbeat=counts[0], slots=counts[1], leave=leave))
+            apart = SimpleNamespace(heartbeat=counts[0], slots=counts[1], leave=leave, app=one.service.app)
+            one.service = cast(Service, apart)
             yield one
     else:
         async with serve_one(folder, behind, **settings) as live:
@@ -399,7 +414,7 @@ async def two_nodes(
 ) -> AsyncIterator[tuple[LiveServer, LiveServer]]:
     """Two servers on one database, with one workspace."""
     (folder / "work").mkdir(exist_ok=True)
-    beside = folder / "beside"
+    beside = folder / BESIDE
     beside.mkdir(exist_ok=True)
     settings["workspace"] = str(folder / "work")
     place = settings.pop("place", "") or shared_server().url(_schema_of(folder))
@@ -419,7 +434,11 @@ async def serve_one(folder: Path, behind: LabProvider, **settings: Any) -> Async
     file.write_text(settings_text(settings.pop("url", behind.lab.url), data=place, **settings))
     stopper = ShutdownSignal(lambda: None)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    async with open_server(load(file, environment={}), {}) as service:
+
+    def read() -> Loaded:
+        return load(file, environment={})
+
+    async with open_server(read(), {}, again=read) as service:
         serving = asyncio.create_task(serve(service, stopper, address.set_result, signals=False))
         waits: set[asyncio.Future[Any]] = {serving, address}
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
