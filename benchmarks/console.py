@@ -2,12 +2,13 @@
 
     python benchmarks/console.py
 
-Prints how long each takes to open, how many elements it makes, how long a scroll through it takes, and what
-an event costs at the beginning and at the end of the run. The run is stored in the server's journal. The
-session is made up by the browser's own driver.
+Prints how long each takes to open and how many elements it makes, how long a scroll through it takes, what
+CPU the server and the page use to open a run (on Linux), and what an event costs at the beginning and at the
+end of it. The run is stored in the server's journal. The session is made up by the browser's own driver.
 """
 
 import asyncio
+import os
 import sys
 import tempfile
 import time
@@ -31,6 +32,7 @@ from turnbuckle.vocab.outcome import Outcome
 EVENTS, RUNS = (1_000, 100_000), 1_000
 AT = 1_790_000_000.0
 BATCH = 1_000
+TICKS = os.sysconf("SC_CLK_TCK")
 PER_EVENT = """async (count) => {
   const { RunModel } = await import("/console/run_model.js");
   const text = await (await fetch("/v1/runs/big/events")).text();
@@ -94,10 +96,32 @@ async def store(folder: Path) -> None:
 
 def run_opens(page: Page, server: ServedFolder, count: int) -> None:
     run = f"r20261117-000000-{count:012}"
+    before = cpu_seconds()
     seconds = opened(page, f"{server.url}/#/r/{run}", f"[data-run={run}][data-status=completed]")
+    used = [after - was for was, after in zip(before, cpu_seconds(), strict=True)]
     elements = page.locator("article.run *").count()
-    print(f"run of {count:,} events: open after {seconds:.2f} s, {elements:,} elements")
+    told = f"CPU of the server {used[0]:.2f} s, of the page {used[1]:.2f} s; {elements:,} elements"
+    print(f"run of {count:,} events: open after {seconds:.2f} s; {told}")
     print(f"  30 steps of scrolling: {page.evaluate(SCROLL, '.page') / 1000:.2f} s")
+
+
+def cpu_seconds() -> tuple[float, float]:
+    """What the server and the pages of the browser have used so far: processes that began in this one."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+            said = (stat.parent / "cmdline").read_text()
+        except OSError:
+            continue  # it has ended meanwhile
+        found[int(stat.parent.name)] = (int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS, said)
+
+    def is_ours(process: int) -> bool:
+        return process == os.getpid() or (process in found and is_ours(found[process][0]))
+
+    ours = [(used, said) for process, (_, used, said) in found.items() if is_ours(process)]
+    pages = sum(used for used, said in ours if "--type=renderer" in said)
+    return sum(used for used, said in ours if "turnbuckle" in said and "serve" in said), pages
 
 
 def opened(page: Page, address: str, ready: str) -> float:

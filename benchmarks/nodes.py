@@ -28,7 +28,7 @@ from pathlib import Path
 
 import asyncpg
 from serving.contender import MODEL, Contender, Load, told_by
-from serving.processes import cpu_seconds
+from serving.processes import cpu_seconds, cpu_seconds_of, family
 from serving.script import Script
 from serving.servers import RECIPES, Provider, Recipe, Server, Start, turnbuckle
 
@@ -180,6 +180,7 @@ async def take(place: str) -> None:
     """A node with room, that claims what nobody holds as soon as it hears of it."""
     journal = await open_postgres(place, beside=True)
     looking: set[asyncio.Task[None]] = set()
+    looks_again = False
 
     async def look() -> None:
         for row in (await journal.nodes.unheld(10)).runs:
@@ -192,10 +193,17 @@ async def take(place: str) -> None:
                 )
 
     def due() -> None:
+        nonlocal looks_again
+        looks_again = bool(looking)
         if not looking:
             task = asyncio.ensure_future(look())
             looking.add(task)
-            task.add_done_callback(looking.discard)
+            task.add_done_callback(done)
+
+    def done(task: asyncio.Task[None]) -> None:
+        looking.discard(task)
+        if looks_again:
+            due()
 
     async def perform(_: bytes) -> bytes:
         return b""
@@ -321,6 +329,49 @@ def compare(place: str, database: int) -> None:
             provider.stop()
 
 
+def compare_workers(place: str, count: int, rounds: int = 4) -> None:
+    """One server by itself and one with so many workers, in turns. A machine that is busy says little about
+    chunks a second; the CPU time of the worker that had most to do says what free cores would allow."""
+
+    def by(workers: int) -> Recipe:
+        def start(python: Path, folder: Path, port: int, provider: int) -> Start:
+            made = turnbuckle(python, folder, port, provider)
+            words = [*made.command, "--workers", str(workers)]
+            return Start(words, {**made.environment, "TURNBUCKLE_DATA": place})
+
+        return Recipe(RECIPES["turnbuckle"].python, start)
+
+    RECIPES["alone"], RECIPES["workers"] = by(1), by(count)
+    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as name:
+        provider, running = Provider(), list[Server]()
+        try:
+            running += [Server(kind, Path(name) / kind, provider.port) for kind in ("alone", "workers")]
+            found: dict[str, list[tuple[float, float, float]]] = {"alone": [], "workers": []}
+            for _ in range(rounds):
+                for server in running:
+                    processes = family(server.process.pid)
+                    before = [cpu_seconds_of(pid) for pid in processes]
+                    rate = throughput([server])
+                    spent = [cpu_seconds_of(pid) - cpu for pid, cpu in zip(processes, before, strict=True)]
+                    chunks = MANY * FAST.chunks / 1e6
+                    found[server.name].append((rate, sum(spent) / chunks, max(spent) / chunks))
+        finally:
+            for server in running:
+                server.stop()
+            provider.stop()
+    alone, several = (
+        [statistics.median(column) for column in zip(*found[kind], strict=True)]
+        for kind in ("alone", "workers")
+    )
+    for kind, (rate, whole, busiest) in ((1, alone), (count, several)):
+        print(f"workers: {kind}, chunks a second: {rate:.0f}", end=", ")
+        print(f"CPU µs a chunk: {whole:.0f}, of the busiest: {busiest:.0f}")
+    print(
+        f"x {several[0] / alone[0]:.2f} chunks a second here, x {several[1] / alone[1]:.2f} CPU a chunk, "
+        f"x {alone[2] / several[2]:.2f} chunks for the CPU of the busiest"
+    )
+
+
 async def limits_and_work(place: str) -> None:
     journal = await open_postgres(place, beside=True)
     admitted, counted = await beginnings(journal)
@@ -332,13 +383,22 @@ async def limits_and_work(place: str) -> None:
 
 
 async def main(
-    url: str, runs: list[int], seconds: float, database: int, *, only_limits: bool = False
+    url: str,
+    runs: list[int],
+    seconds: float,
+    database: int,
+    *,
+    only_limits: bool = False,
+    workers: int = 0,
 ) -> None:
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     schema = f"bench_{uuid.uuid4().hex[:8]}"
     place = f"{url}{'&' if '?' in url else '?'}schema={schema}"
     await (await open_postgres(place)).close()
     try:
+        if workers:
+            await asyncio.to_thread(compare_workers, place, workers)
+            return
         if only_limits:
             await limits_and_work(place)
             return
@@ -375,11 +435,14 @@ if __name__ == "__main__":
     parser.add_argument(
         "--limits", action="store_true", help="only what limits cost, and work changing hands"
     )
+    parser.add_argument("--workers", type=int, default=0, help="only one server beside one with so many")
     given = parser.parse_args()
     if given.write:
         asyncio.run(write(given.url, given.write, given.seconds))
     elif given.take:
         asyncio.run(take(given.url))
+    elif given.workers:
+        asyncio.run(main(given.url, [], 0.0, 0, workers=given.workers))
     elif given.limits:
         asyncio.run(main(given.url, [], 0.0, 0, only_limits=True))
     elif given.hold:

@@ -6,7 +6,8 @@ logic.
 A lone chunk: 20 streams, one chunk each 20 ms, so that every read brings one frame. A beginning: a turn of 5
 chunks that come at once, 20 such turns at a time; it holds the end of the turn, too. The provider, the load
 and each server have a process of their own, and the servers take turns. Totals are of servers that nobody
-watches; the shares of parts are of one with a clock at its seams (`serving/parts.py`). What the beginnings
+watches; the shares of parts are of one with a clock at its seams (`serving/parts.py`). `floor` is the least
+program that stores every word before it shows it (`peers/floor.py`). What the beginnings
 of the paced streams cost is taken off before their chunks are counted. With `--litellm` its proxy takes part,
 if `make bench-server` has installed it.
 """
@@ -32,7 +33,7 @@ TURN, CROWDS = Script(5), 8
 PACED, STREAMS = Script(150, 20), 20
 WATCHED = "watched"
 PATIENCE = 10.0
-TOTALS = "proxy", "turnbuckle"
+TOTALS = "proxy", "floor", "turnbuckle"
 PEER = "litellm"
 PARTS = *SEAMS, LOOP, "other threads"
 Numbers = dict[str, float]

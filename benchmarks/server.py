@@ -8,7 +8,7 @@ what the server's process and its children used, of all threads; it is told for 
 sent.
 
 - direct: the load asks the provider itself; its CPU is the provider's own. splice: bytes from socket to
-  socket, unread. proxy: an ASGI proxy without any logic.
+  socket, unread. proxy: an ASGI proxy without any logic. floor: the least that stores before it shows.
 - turnbuckle: a route by its name, journal on, every event stored before it is shown. turnbuckle agent: the
   same with our own tools offered to the model.
 - naive: FastAPI and the official package. litellm: its proxy. hermes: the API server of hermes-agent.
@@ -45,6 +45,7 @@ SLOW = {"hermes": {"50", "200"}}  # takes minutes, so once is enough
 LEFT_OUT = {
     "splice": {"events"},
     "proxy": {"events"},
+    "floor": {"events", "unread"},  # it keeps whatever its client does not read
     "naive": {"events"},
     "litellm": {"events"},
     "hermes": {"events", "chat"},  # it holds a thread for each stream, and has only a few

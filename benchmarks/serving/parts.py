@@ -31,6 +31,8 @@ LOOP = "loop"
 SEAMS = {
     "read": (
         "aiohttp.client_proto:ResponseHandler.data_received",
+        "turnbuckle.call.transport:_Handler.data_received",
+        "turnbuckle.call.attempt:Attempt._arrived",
         "turnbuckle.call.attempt:Attempt._next",
     ),
     "decode": ("turnbuckle.wire.decoder:ReplyDecoder.feed",),
@@ -74,7 +76,7 @@ SEAMS = {
         "turnbuckle.server.http.cycle:Cycle.run",
     ),
     "begin": ("turnbuckle.service.runs:RunService.begin",),
-    "drive": ("turnbuckle.runtime.driver:Driver._drive",),
+    "drive": ("turnbuckle.runtime.driver:Driver._drive", "turnbuckle.runtime.hearing:Hearing.take"),
     "request": (
         "turnbuckle.runtime.room:RoomKeeper.size",
         "turnbuckle.runtime.sending:Sending.prepared",

@@ -35,15 +35,15 @@ def family(pid: int) -> list[int]:
 def cpu_seconds(pid: int) -> float:
     """User and system time so far of all threads, ended ones too, to the nanosecond; `/proc` counts in
     hundredths."""
-    spent = 0.0
-    for member in family(pid):
-        try:
-            spent += time.clock_gettime(
-                ~member << 3 | 2
-            )  # the kernel's number for the CPU clock of a process
-        except OSError:
-            continue
-    return spent
+    return sum(map(cpu_seconds_of, family(pid)))
+
+
+def cpu_seconds_of(pid: int) -> float:
+    """The same of one process alone; 0 if it is gone."""
+    try:
+        return time.clock_gettime(~pid << 3 | 2)  # the kernel's number for the CPU clock of a process
+    except OSError:
+        return 0.0
 
 
 def memory(pid: int) -> Memory:

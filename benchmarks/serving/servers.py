@@ -47,6 +47,10 @@ def proxy(python: Path, folder: Path, port: int, provider: int) -> Start:
     return Start([str(python), str(HERE / "peers" / "proxy.py"), str(port), str(provider)], {})
 
 
+def floor(python: Path, folder: Path, port: int, provider: int) -> Start:
+    return Start([str(python), str(HERE / "peers" / "floor.py"), str(port), str(provider)], {})
+
+
 def naive(python: Path, folder: Path, port: int, provider: int) -> Start:
     return Start([str(python), str(HERE / "peers" / "naive.py"), str(port), str(provider)], {})
 
@@ -106,6 +110,7 @@ def turnbuckle(python: Path, folder: Path, port: int, provider: int) -> Start:
 RECIPES = {
     "splice": Recipe(Path(sys.executable), splice),
     "proxy": Recipe(Path(sys.executable), proxy),
+    "floor": Recipe(Path(sys.executable), floor),
     "turnbuckle": Recipe(Path(sys.executable), turnbuckle, "turnbuckle"),
     "naive": Recipe(PEERS / "naive/bin/python", naive, "openai"),
     "litellm": Recipe(PEERS / "litellm/bin/python", litellm, "litellm"),
