@@ -16,7 +16,7 @@ from turnbuckle.vocab.quirks import CAP_FIELDS
 from turnbuckle.wire import retry_after
 from turnbuckle.wire.loose_json import objects
 from turnbuckle.wire.payload import Unreadable, mend_all, read_any, sample
-from turnbuckle.wire.wordings import refused_cap_field, room_in, sizes_in, spoken_kind
+from turnbuckle.wire.wordings import refused_cap_field, room_in, sizes_in, spoken_kind, too_large_for_ever
 
 _CODES_OF: dict[FailureKind, str] = {
     "billing": """insufficient_quota billing_hard_limit_reached credit_balance_exhausted
@@ -160,6 +160,8 @@ def _error_of(document: Any) -> dict[str, Any] | None:
     if isinstance(document, str):
         return {"message": document} if document.strip() else None
     inner = error_in(document)
+    if inner is None and isinstance(document, dict) and not document.get("message"):
+        inner = next(iter(objects(document.get("errors"))), None)  # Cloudflare, watsonx
     if isinstance(inner, str):
         return {"message": inner}
     if isinstance(inner, dict):
@@ -193,6 +195,8 @@ def _kind(error: Mapping[str, Any], message: str, status: int | None) -> Failure
         return (
             "billing"  # an account that has spent its money is also called rate limited, but no wait helps it
         )
+    if exact[:1] == ["rate_limited"]:
+        return too_large_for_ever(message) or "rate_limited"
     if exact:
         return exact[0]
     if spoken is not None:

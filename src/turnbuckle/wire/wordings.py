@@ -10,6 +10,29 @@ import re
 
 from turnbuckle.vocab.failure import FailureKind
 
+_READ = 8_000
+"""Characters of a refusal, which may quote the whole request behind its sentence."""
+_WITHIN = r"(?:[^.]|\.\d){0,80}?"  # the same sentence, in which a number may have a point
+_ANYBODYS_WORDS = re.compile(
+    r"^(?!.*(?:per[- ](?:min|day|hour|sec)|rate limit|quota)).*?"
+    r"(?<![a-z_.\]])(?:prompt|input|context|messages?|conversation|total tokens)(?:_tokens|_len)?(?![a-z_\[])"
+    rf"{_WITHIN}"
+    r"(?:exceed|too (?:long|large|many|big)\b|(?:longer|greater|larger|more) than"
+    r"|must be (?:less|smaller|fewer|shorter) than)"
+    rf"(?:{_WITHIN}(?:tokens?\b|context\b|length\b|window\b|max_seq_len|max_model_len|session_len"
+    r"|max_num_tokens)|\W*$)",
+    re.DOTALL,
+)
+"""That something of the prompt is more than fits, in the words of a host that nobody wrote down. To take
+another refusal for this one costs a summary; the other way round, a conversation can never go on."""
+_NO_WAIT_HELPS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
+    # A limit a minute that one request breaks by itself
+    ("too_large", re.compile(r"request too large for .{1,200}\btokens per (?:min|day)")),
+    # Anthropic: above 200,000 tokens, which takes a contract of its own
+    ("context", re.compile(r"required for long context requests|long context beta is not")),
+)
+"""What hosts call a rate limit and is none: the same request would be refused for ever, and a smaller one is
+not."""
 _SENTENCES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
     (
         "billing",
@@ -58,6 +81,9 @@ _SENTENCES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
             r"|(?:content blocks|all messages) must (?:be|have) non-empty|cannot end with trailing whitespace"
         ),
     ),
+    *_NO_WAIT_HELPS,
+    ("too_large", re.compile(r"payload size exceeds the limit")),
+    ("rate_limited", re.compile(r"too many tokens\b[^.]{0,20} please wait")),
     (
         "context",
         re.compile(
@@ -66,12 +92,16 @@ _SENTENCES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
             r"|exceed\w*[^.]{0,40}context[ _](?:length|window|size|limit)|input token count|input is too long"
             r"|too many (?:input )?tokens|maximum prompt length|prompt exceeds max length"
             r"|range of input length should be|greater than the context length"
-            r"|reduce the length of the (?:messages|prompt)|exceeds the available context size"
+            r"|reduce the length of the (?:messages|prompt|input)|exceeds the available context size"
             r"|longer than the (?:model's context|maximum model) length|exceeded model token limit"
             r"|context length of only|tokens. must be <=|must have less than [\d,]+ tokens"
             r"|tokens in the prompt cannot exceed|prompt token count of|too large for model with"
+            r"|reached context length|context overflow|max(?:imum)? tokens of [\d,]+ exceeded"
+            r"|too large for \S{1,80} model\. max size: [\d,]+ tokens"
+            r"|(?:prompt|\u8f93\u5165|\u4e0a\u4e0b\u6587)[^\u3002]{0,20}(?:\u8fc7\u957f|\u8d85\u957f|\u8d85\u51fa|\u8d85\u8fc7)"
         ),
     ),
+    ("context", _ANYBODYS_WORDS),
     (
         "unstreamable",
         re.compile(
@@ -119,7 +149,10 @@ _SIZES = tuple(
         rf"maximum context length is {_WINDOW} tokens[^\d]{{0,80}}(?:resulted in|requested|contains?)"
         rf" (?:about |at least )?{_TAKEN}",
         rf"(?:maximum )?context length of (?:only )?{_WINDOW}[^\d]{{0,60}}(?:a total of|requested) {_TAKEN}",
+        rf"maximum context length of \S{{1,80}} is {_WINDOW}[^\d]{{0,60}}take {_TAKEN}",
         rf"maximum context length (?:is|of) {_WINDOW}",
+        rf"you passed {_TAKEN} input tokens.{{0,80}}context length is only {_WINDOW}",
+        rf"configured limit of {_WINDOW} tokens[^\d]{{0,60}}resulted in {_TAKEN}",
         # Anthropic, and Fireworks in its words
         rf"prompt is too long: {_TAKEN} tokens > {_WINDOW}",
         rf"exceed context limit: {_TAKEN} \+ [\d,]+ > {_WINDOW}",
@@ -127,7 +160,9 @@ _SIZES = tuple(
         # Gemini
         rf"input token count \({_TAKEN}\) exceeds the maximum number of tokens allowed \({_WINDOW}\)",
         rf"input token count is {_TAKEN} but[^\d]{{0,40}}up to {_WINDOW}",
+        rf"input token count exceeds the maximum number of tokens allowed \(?{_WINDOW}",
         # llama.cpp, LM Studio, vLLM, SGLang
+        rf"reached context length of {_WINDOW}",
         rf"request \({_TAKEN} tokens\) exceeds the available context size \({_WINDOW}",
         rf"first {_TAKEN} tokens when[^\d]{{0,80}}context length of only {_WINDOW}",
         rf"prompt \(length {_TAKEN}\) is longer than the maximum model length of {_WINDOW}",
@@ -142,6 +177,18 @@ _SIZES = tuple(
         rf"tokens. must be <= {_WINDOW}. given: {_TAKEN}",
         rf"must have less than {_WINDOW} tokens. given: {_TAKEN}",
         rf"range of input length should be \[1, ?{_WINDOW}\]",
+        rf"limit for this model is {_WINDOW} tokens",
+        rf"exceed the model limit: {_WINDOW}",
+        # GitHub, Perplexity, MLX, TabbyAPI, Cloudflare, watsonx, Volcengine, SiliconFlow, LMDeploy, TensorRT
+        rf"max size: {_WINDOW} tokens",
+        rf"message is too long: {_TAKEN} tokens; maximum {_WINDOW}",
+        rf"length {_TAKEN} exceeds the (?:model's )?maximum (?:length|of) {_WINDOW}",
+        rf"length {_TAKEN} is greater than max_seq_len {_WINDOW}",
+        rf"output tokens \({_TAKEN}\) exceeded this model context window limit \({_WINDOW}\)",
+        rf"input tokens {_TAKEN} cannot exceed the total tokens limit {_WINDOW}",
+        rf"prompt_tokens \({_TAKEN}\) must be less than max_seq_len \({_WINDOW}\)",
+        rf"input length {_TAKEN} plus max tokens \d+ is longer than session_len {_WINDOW}",
+        rf"prompt length \({_TAKEN}(?:\.0)?\).{{0,40}}should not exceed max_num_tokens \({_WINDOW}\)",
     )
 )
 """How many tokens fit, and how many there were, in each provider's words."""
@@ -156,8 +203,14 @@ _REFUSED_FIELD = re.compile(
 
 def spoken_kind(message: str) -> FailureKind | None:
     """What kind of failure this sentence speaks of, if it is one of those that we know."""
-    text = message.lower()
+    text = message[:_READ].lower()
     return next((kind for kind, pattern in _SENTENCES if pattern.search(text)), None)
+
+
+def too_large_for_ever(message: str) -> FailureKind | None:
+    """Of what a host calls a rate limit: what it is, if only a smaller request helps."""
+    text = message.lower()
+    return next((kind for kind, pattern in _NO_WAIT_HELPS if pattern.search(text)), None)
 
 
 def room_in(message: str) -> int | None:
