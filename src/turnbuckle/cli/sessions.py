@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal
 
@@ -44,12 +45,27 @@ Latest = Annotated[
     str,
     Parameter(help="Its id, or a part of it that fits only one; the latest if left out.", show_default=False),
 ]
-Server = Annotated[
-    str,
-    Parameter(help="Let the server at this address do it. The id must be whole then.", show_default=False),
-]
 After = Annotated[str, Parameter(help="Where the last page ended, as printed on stderr.", show_default=False)]
 Owner = Annotated[str, Parameter(help="Only of this owner, as keys name them.", show_default=False)]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ChangeOptions:
+    """The options of every command that changes a session: where it is, and how to say what was done."""
+
+    server: Annotated[
+        str,
+        Parameter(
+            help="Let the server at this address do it. The id must be whole then.", show_default=False
+        ),
+    ] = ""
+    key: Key = ""
+    config: Config = None
+    as_json: Json = False
+
+
+_HERE = ChangeOptions()
 
 
 @app.command(name="list")
@@ -103,16 +119,7 @@ def show(session: Latest = "", /, *, config: Config = None, as_json: Json = Fals
 
 
 @app.command
-def rename(
-    session: Name,
-    title: str,
-    /,
-    *,
-    server: Server = "",
-    key: Key = "",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
+def rename(session: Name, title: str, /, *, options: ChangeOptions = _HERE) -> int:
     """Give a session another title.
 
     Parameters
@@ -123,11 +130,11 @@ def rename(
 
     async def act(loaded: Loaded) -> int:
         plain = checked_title(title)
-        async with _changing(loaded, server, key, session, f"PATCH {session_path(session)}") as place:
+        async with _changing(loaded, options, f"PATCH {session_path(session)}") as place:
             line = await place.rename(await place.resolve(session), plain)
-        return _say(f"renamed {line.name}", session_row(line), as_json)
+        return _say(f"renamed {line.name}", session_row(line), options.as_json)
 
-    return _carried_out(config, act)
+    return _carried_out(options.config, act)
 
 
 @app.command
@@ -139,10 +146,7 @@ def fork(
     title: str | None = None,
     run: str | None = None,
     after: int | None = None,
-    server: Server = "",
-    key: Key = "",
-    config: Config = None,
-    as_json: Json = False,
+    options: ChangeOptions = _HERE,
 ) -> int:
     """Make a new session that shares what was said so far. Nothing that ran runs again.
 
@@ -159,26 +163,24 @@ def fork(
     """
 
     async def act(loaded: Loaded) -> int:
-        async with _changing(loaded, server, key, session, f"POST {session_path(session, 'fork')}") as place:
+        async with _changing(loaded, options, f"POST {session_path(session, 'fork')}") as place:
             line = await place.fork(await place.resolve(session), Fork(name or None, title, run, after))
-        return _say(f"forked into {line.name}", session_row(line), as_json)
+        return _say(f"forked into {line.name}", session_row(line), options.as_json)
 
-    return _carried_out(config, act)
+    return _carried_out(options.config, act)
 
 
 @app.command
-def delete(
-    session: Name, /, *, server: Server = "", key: Key = "", config: Config = None, as_json: Json = False
-) -> int:
+def delete(session: Name, /, *, options: ChangeOptions = _HERE) -> int:
     """Delete a session, its runs and the outputs that they left, forever."""
 
     async def act(loaded: Loaded) -> int:
-        async with _changing(loaded, server, key, session, f"DELETE {session_path(session)}") as place:
+        async with _changing(loaded, options, f"DELETE {session_path(session)}") as place:
             whole = await place.resolve(session)
             await place.delete(whole)
-        return _say(f"deleted {whole}", {"id": whole, "object": "session", "deleted": True}, as_json)
+        return _say(f"deleted {whole}", {"id": whole, "object": "session", "deleted": True}, options.as_json)
 
-    return _carried_out(config, act)
+    return _carried_out(options.config, act)
 
 
 @app.command
@@ -223,70 +225,37 @@ def bring_in(
             if os.fstat(file.fileno()).st_size > LONGEST_FILE:
                 raise ImportRefused(f"{path} has more than {LONGEST_FILE >> 30} GiB")
             async with open_local(loaded, "POST /v1/sessions/import") as place:
-                made = await place.services.sessions.bring_in(file, owner, name)
-                line = await place.services.sessions.line(
-                    await place.services.sessions.row(made.session), None
-                )
-        told = {**session_row(line), "runs": made.runs, "items": made.items}
-        return _say(f"imported {made.session}: {made.runs} runs", told, as_json)
+                sessions = place.services.sessions
+                imported = await sessions.bring_in(file, owner, name)
+                line = await sessions.line(await sessions.row(imported.session), None)
+        view = {**session_row(line), "runs": imported.runs, "items": imported.items}
+        return _say(f"imported {imported.session}: {imported.runs} runs", view, as_json)
 
     return _carried_out(config, act)
 
 
 @app.command
-def stop(
-    session: Latest = "",
-    /,
-    *,
-    server: Server = "",
-    key: Key = "",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
+def stop(session: Latest = "", /, *, options: ChangeOptions = _HERE) -> int:
     """End what runs in a session and refuse what waits, by force. The next message starts fresh."""
-    return _change("stop", session, server, key, config, as_json)
+    return _changed("stop", session, options)
 
 
 @app.command
-def new(
-    session: Latest = "",
-    /,
-    *,
-    server: Server = "",
-    key: Key = "",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
+def new(session: Latest = "", /, *, options: ChangeOptions = _HERE) -> int:
     """Begin a new conversation in a session. What was said is kept, but the model does not see it."""
-    return _change("new", session, server, key, config, as_json)
+    return _changed("new", session, options)
 
 
 @app.command
-def reset(
-    session: Latest = "",
-    /,
-    *,
-    server: Server = "",
-    key: Key = "",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
+def reset(session: Latest = "", /, *, options: ChangeOptions = _HERE) -> int:
     """The same as new; the model and the user are told that something went wrong."""
-    return _change("reset", session, server, key, config, as_json)
+    return _changed("reset", session, options)
 
 
 @app.command
-def undo(
-    session: Latest = "",
-    /,
-    *,
-    server: Server = "",
-    key: Key = "",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
+def undo(session: Latest = "", /, *, options: ChangeOptions = _HERE) -> int:
     """Undo the last message and its answer. What tools did stays done."""
-    return _change("undo", session, server, key, config, as_json)
+    return _changed("undo", session, options)
 
 
 @app.command
@@ -296,10 +265,7 @@ def retry(
     *,
     route: str = "",
     reasoning: Flag = False,
-    server: Server = "",
-    key: Key = "",
-    config: Config = None,
-    as_json: Json = False,
+    options: ChangeOptions = _HERE,
 ) -> int:
     """Retry the last message as if it had not been answered, and show the answer.
 
@@ -310,8 +276,7 @@ def retry(
     reasoning
         Show the model's reasoning too, dimmed.
     """
-    look = Look(as_json=as_json, reasoning=reasoning, color=True)
-    return _begun("retry", session, look, server, key, config, route=route)
+    return _begun("retry", session, options, reasoning=reasoning, route=route)
 
 
 @app.command
@@ -321,10 +286,7 @@ def compact(
     *,
     keep: str = "",
     undo: Flag = False,
-    server: Server = "",
-    key: Key = "",
-    config: Config = None,
-    as_json: Json = False,
+    options: ChangeOptions = _HERE,
 ) -> int:
     """Summarise a session's history for the model, to free its window. Nothing that was said is lost.
 
@@ -336,37 +298,35 @@ def compact(
         Undo the last compaction instead: the model gets the full history again, as far as it fits.
     """
     if undo:
-        return _change("undo_compaction", session, server, key, config, as_json)
-    return _begun(
-        "compact", session, Look(as_json=as_json, reasoning=False, color=True), server, key, config, keep
-    )
+        return _changed("undo_compaction", session, options)
+    return _begun("compact", session, options, keep=keep)
 
 
-def _change(verb: Verb, session: str, server: str, key: str, config: Path | None, as_json: bool) -> int:
+def _changed(verb: Verb, session: str, options: ChangeOptions) -> int:
     async def act(loaded: Loaded) -> int:
         call = f"POST {session_path(session or 'ID', verb)}"
-        async with _changing(loaded, server, key, session, call) as place:
-            return _done(await place.change(await place.resolve(session), verb), as_json)
+        async with _changing(loaded, options, call) as place:
+            return _done(await place.change(await place.resolve(session), verb), options.as_json)
 
-    return _carried_out(config, act)
+    return _carried_out(options.config, act)
 
 
 def _begun(
     verb: Literal["retry", "compact"],
     session: str,
-    look: Look,
-    server: str,
-    key: str,
-    config: Path | None,
+    options: ChangeOptions,
+    *,
+    reasoning: bool = False,
     keep: str = "",
     route: str = "",
 ) -> int:
     """A change that is a run: it is shown, unless a server drives it."""
+    look = Look(as_json=options.as_json, reasoning=reasoning, color=True)
 
     async def act(loaded: Loaded) -> int:
         call = f"POST {session_path(session or 'ID', verb)}"
         attended = look.ask is not None
-        async with _changing(loaded, server, key, session, call, begins=True, attended=attended) as place:
+        async with _changing(loaded, options, call, begins=True, attended=attended) as place:
             done = await place.change(await place.resolve(session), verb, keep, route)
             if isinstance(place, LocalBackend) and done.run is not None:
                 opened, run = place.opened, RunId(done.run)
@@ -375,7 +335,7 @@ def _begun(
             return _say("there is nothing to retry", msgspec.to_builtins(DoneView("nothing")), look.as_json)
         return _done(done, look.as_json)
 
-    return _carried_out(config, act)
+    return _carried_out(options.config, act)
 
 
 def _carried_out(
@@ -395,9 +355,7 @@ def _carried_out(
 @asynccontextmanager
 async def _changing(
     loaded: Loaded,
-    server: str,
-    key: str,
-    session: str,
+    options: ChangeOptions,
     call: str,
     *,
     begins: bool = False,
@@ -405,8 +363,8 @@ async def _changing(
 ) -> AsyncIterator[SessionBackend]:
     """The sessions where they are: in that server, or in this process, which then has the journal to
     itself."""
-    if server:
-        yield RemoteBackend(remote_at(server, key))
+    if options.server:
+        yield RemoteBackend(remote_at(options.server, options.key))
         return
     async with open_local(loaded, call, begins=begins, attended=attended) as place:
         yield place
@@ -440,8 +398,8 @@ async def _write(pieces: AsyncIterator[bytes], file: IO[bytes]) -> int:
 # Printing
 
 
-def _say(words: str, told: dict[str, Any], as_json: bool) -> int:
-    echo_json(told) if as_json else echo(words)
+def _say(words: str, view: dict[str, Any], as_json: bool) -> int:
+    echo_json(view) if as_json else echo(words)
     return OK
 
 

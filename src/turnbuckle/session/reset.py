@@ -47,17 +47,30 @@ def last_time(hour: int, now: float, zone: tzinfo) -> float:
     return then.timestamp()
 
 
+_WORDS: dict[FreshWhy, tuple[str, str]] = {
+    "new": ("the user began a new conversation", "New conversation."),
+    "reset": ("the user reset the conversation", "The conversation was reset."),
+    "idle": ("the conversation had been silent for long", "Fresh start after a long silence."),
+    "daily": (
+        "conversations start fresh at an hour of the day",
+        "Fresh start: conversations start fresh each day.",
+    ),
+    "stopped": ("the user stopped the last run", "Fresh start: the last run was stopped."),
+    "crashed": (
+        "the last run could not be brought to an end",
+        "Fresh start: the last run could not be brought to an end.",
+    ),
+    "stale": (
+        "the last run was interrupted long ago",
+        "Fresh start: the last run was interrupted long ago.",
+    ),
+}
+"""Why, for the model and for the user."""
+
+
 def note_for(why: FreshWhy, detail: str = "") -> str:
     """What the model is told, once."""
-    because = {
-        "new": "the user began a new conversation",
-        "reset": "the user reset the conversation",
-        "idle": "the conversation had been silent for long",
-        "daily": "conversations start fresh at an hour of the day",
-        "stopped": "the user stopped the last run",
-        "crashed": "the last run could not be brought to an end",
-        "stale": "the last run was interrupted long ago",
-    }[why]
+    because = _WORDS[why][0]
     return (
         f"[Runtime] This is a fresh start: {because}{f' ({detail})' if detail else ''}. Earlier "
         "messages are not shown."
@@ -71,14 +84,5 @@ def is_told(why: FreshWhy, surface: str, quiet: tuple[Surface, ...]) -> bool:
 
 def notice_for(why: FreshWhy, detail: str = "") -> str:
     """What the user is told, once."""
-    because = {
-        "new": "New conversation.",
-        "reset": "The conversation was reset.",
-        "idle": "Fresh start after a long silence.",
-        "daily": "Fresh start: conversations start fresh each day.",
-        "stopped": "Fresh start: the last run was stopped.",
-        "crashed": "Fresh start: the last run could not be brought to an end.",
-        "stale": "Fresh start: the last run was interrupted long ago.",
-    }[why]
     more = f" ({detail})" if detail else ""
-    return f"{because}{more} What was said before is kept, but the model does not see it."
+    return f"{_WORDS[why][1]}{more} What was said before is kept, but the model does not see it."
