@@ -19,7 +19,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from difflib import ndiff
 from typing import Any
 
@@ -34,9 +34,11 @@ from turnbuckle.call.routes import resolve
 from turnbuckle.call.transport import Connections
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim
+from turnbuckle.reply.verdict import SoundCall
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.runtime.plain_rest import WayBook
+from turnbuckle.runtime.ports import Model, Publish, Seen, Tools
 from turnbuckle.tools.registry import FINISH_CALL_SPEC
 from turnbuckle.turn.facts import ModelAsked, RunStarted, decode
 from turnbuckle.turn.fold import TurnFold
@@ -44,7 +46,6 @@ from turnbuckle.turn.policy import Policy, ToolFacts
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import CallArgs, CallStarted, Cut, Ended, Event, FinishNoted, TextDelta
 from turnbuckle.vocab.failure import failure
-from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message, TextPart
 from turnbuckle.vocab.request import ModelRequest, ToolSpec
@@ -114,7 +115,7 @@ class OneWay(WayBook):
         return self._way
 
 
-class CutFirst:
+class CutFirst(Model):
     """A model whose first reply is known and cut. What follows is the real one's, but for the words behind a
     result. With `tries` it is not asked more often than that."""
 
@@ -123,12 +124,6 @@ class CutFirst:
         self._first: list[Event] | None = first
         self._seed = seed
         self._tries = tries
-
-    def choose(self, wanted: RouteName) -> RouteName:
-        return wanted
-
-    def streams(self, route: RouteName) -> bool:
-        return True
 
     def note(self, route: RouteName, events: list[Event]) -> None:
         self._live.note(route, events)
@@ -153,42 +148,20 @@ class CutFirst:
             yield events
 
 
-class Files:
+class Files(Tools):
     """The one tool: it writes into memory."""
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
 
-    async def ready(self) -> None:
-        return None
-
     def specs(self) -> tuple[ToolSpec, ...]:
         return (WRITE, FINISH_CALL_SPEC)
 
-    async def refuse(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome | None:
-        return None
-
     async def run(
-        self,
-        call_id: str,
-        name: str,
-        arguments: dict[str, Any],
-        key: str,
-        said: Callable[[str], None],
-        stop: StopSignal,
-        seen: tuple[str, ...] | None = None,
+        self, call: SoundCall, key: str, publish: Publish, stop: StopSignal, seen: Seen = None
     ) -> ToolOutcome:
-        self.files[str(arguments.get("path"))] = str(arguments.get("content"))
+        self.files[str(call.arguments.get("path"))] = str(call.arguments.get("content"))
         return finished("written")
-
-    async def preview(self, name: str, arguments: dict[str, Any]) -> tuple[FileChange, ...]:
-        return ()
-
-    async def changes(self, key: str) -> tuple[FileChange, ...]:
-        return ()
-
-    async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
-        return "unknown"
 
 
 async def trial(options: argparse.Namespace, way: str, kind: str, number: int, seed: int) -> tuple[str, str]:

@@ -68,10 +68,10 @@ class FewerTools(WorldTools):
 
     known: frozenset[str] = frozenset()
 
-    async def refuse(self, call_id, name, arguments):
-        if name not in self.known:
-            return not_started(f"There is no tool with the name {name!r}.")
-        return await super().refuse(call_id, name, arguments)
+    async def refuse(self, call):
+        if call.name not in self.known:
+            return not_started(f"There is no tool with the name {call.name!r}.")
+        return await super().refuse(call)
 
 
 class ChangedScene(RunWorld):

@@ -10,6 +10,7 @@ from turnbuckle.journal.port import Claim, StorageFull
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.log import RunLog
+from turnbuckle.runtime.ports import Model, Tools
 from turnbuckle.testing.clock import numbered
 from turnbuckle.turn.facts import (
     ModelAsked,
@@ -56,7 +57,7 @@ class SlowJournal(MemoryJournal):
         return await super().append(*args, **named)
 
 
-class Replies:
+class Replies(Model):
     """Gives one reply after the other; the last one again and again."""
 
     def __init__(self, *replies, linger=False):
@@ -76,45 +77,21 @@ class Replies:
         finally:
             self.closed += 1
 
-    def choose(self, wanted):
-        return wanted
-
-    def streams(self, route):
-        return True
-
     def note(self, route, events):
         self.noted.append(events[-1])
 
 
-class Tools:
+class ActingTools(Tools):
     """Runs what `acts` says; anything else is done at once."""
 
     def __init__(self, **acts):
         self.acts = acts
         self.ran = []
 
-    async def ready(self):
-        return None
-
-    def specs(self):
-        return ()
-
-    async def preview(self, name, arguments):
-        return ()
-
-    async def changes(self, key):
-        return ()
-
-    async def refuse(self, call_id, name, arguments):
-        return None
-
-    async def run(self, call_id, name, arguments, key, said, stop, seen=None):
-        self.ran.append(call_id)
-        act = self.acts.get(name)
+    async def run(self, call, key, said, stop, seen=None):
+        self.ran.append(call.id)
+        act = self.acts.get(call.name)
         return await act(said, stop) if act is not None else finished("ok")
-
-    async def probe(self, name, arguments, key):
-        return "unknown"
 
 
 class Harness:
@@ -122,7 +99,7 @@ class Harness:
         self.now = 0.0
         self.journal = journal or SlowJournal()
         self.model = model
-        self.tools = tools or Tools()
+        self.tools = tools or ActingTools()
         self.policy = policy
         self.slept = []
 
@@ -243,7 +220,7 @@ def test_what_a_tool_prints_is_stored_in_order_and_before_its_result():
         said("")
         return finished("done")
 
-    _, _, facts = play(Replies(call("shell"), HELLO), Tools(shell=chatty))
+    _, _, facts = play(Replies(call("shell"), HELLO), ActingTools(shell=chatty))
     assert "".join(fact.text for fact in facts if isinstance(fact, ToolSaid)) == "0 1 2 3 4 "
     last_said = max(place for place, fact in enumerate(facts) if isinstance(fact, ToolSaid))
     assert last_said < next(place for place, fact in enumerate(facts) if isinstance(fact, ToolFinished))
@@ -262,7 +239,7 @@ def test_reads_run_together_and_each_end_is_stored_when_it_happens():
             await asyncio.sleep(0)
         return finished("first" if first else "second")
 
-    _, outcome, facts = play(Replies(call("look", "look"), HELLO), Tools(look=meet))
+    _, outcome, facts = play(Replies(call("look", "look"), HELLO), ActingTools(look=meet))
     assert outcome.kind == "completed"
     assert [fact.outcome.text for fact in facts if isinstance(fact, ToolFinished)] == ["first", "second"]
 
@@ -276,7 +253,7 @@ def test_a_result_that_finds_no_room_is_stored_when_there_is_room_again():
         return finished("done")
 
     harness, outcome, facts = play(
-        Replies(call("shell"), HELLO), Tools(shell=fills_the_disk), journal=journal
+        Replies(call("shell"), HELLO), ActingTools(shell=fills_the_disk), journal=journal
     )
     assert outcome.kind == "completed"
     assert harness.tools.ran == ["c0"]
@@ -287,7 +264,7 @@ def test_a_result_that_finds_no_room_is_stored_when_there_is_room_again():
 @pytest.mark.requirement("D2")
 def test_an_intent_that_finds_no_room_keeps_its_tool_from_starting():
     journal = SlowJournal()
-    tools = Tools()
+    tools = ActingTools()
 
     class FullAtTheIntent(Replies):
         def note(self, route, events):
@@ -362,7 +339,7 @@ def test_a_stop_during_a_tool_tells_killed_from_never_started():
         while not harness.tools.ran:
             await asyncio.sleep(0)
 
-    _, outcome, facts = play(Replies(call("shell", "shell")), Tools(shell=waits), stop_when=in_the_tool)
+    _, outcome, facts = play(Replies(call("shell", "shell")), ActingTools(shell=waits), stop_when=in_the_tool)
     ends = {fact.call_id: fact.outcome.status for fact in facts if isinstance(fact, ToolFinished)}
     assert ends == {"c0": "killed", "c1": "not_started"}
     assert outcome.kind == "cancelled"

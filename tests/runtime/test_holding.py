@@ -13,6 +13,7 @@ from turnbuckle.journal.port import Claim, Held, StorageError, Trouble
 from turnbuckle.lab.rehearsal.model import Rehearsal
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.lease import LEASE, RENEWALS, hold, is_held
+from turnbuckle.runtime.ports import Tools
 from turnbuckle.runtime.runs import RunRules, Runs
 from turnbuckle.testing.clock import VirtualClock, numbered
 from turnbuckle.turn.facts import ToolStarted, decode
@@ -134,31 +135,13 @@ class Sleeper(Rehearsal):
         yield list(reply.events)
 
 
-class Counting:
+class Counting(Tools):
     def __init__(self):
         self.ran = 0
 
-    async def ready(self):
-        return None
-
-    def specs(self):
-        return ()
-
-    async def preview(self, name, arguments):
-        return ()
-
-    async def changes(self, key):
-        return ()
-
-    async def refuse(self, call_id, name, arguments):
-        return None
-
-    async def run(self, call_id, name, arguments, key, said, stop, seen=None):
+    async def run(self, call, key, said, stop, seen=None):
         self.ran += 1
         return ToolOutcome("finished", "ok")
-
-    async def probe(self, name, arguments, key):
-        return "unknown"
 
 
 async def nothing(machine):

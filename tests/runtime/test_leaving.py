@@ -35,7 +35,7 @@ from turnbuckle.vocab.tooling import ToolOutcome
 class Again(CountingTools):
     """Tools that may simply be run again."""
 
-    async def probe(self, name, arguments, key):
+    async def probe(self, call, key):
         return "again"
 
 
@@ -115,8 +115,8 @@ class Ending(CountingTools):
         super().__init__()
         self._status = status
 
-    async def run(self, call_id, name, arguments, key, said, stop, seen=None):
-        self.ran.append((name, arguments))
+    async def run(self, call, key, said, stop, seen=None):
+        self.ran.append((call.name, call.arguments))
         await stop.wait()
         await asyncio.sleep(0)
         return ToolOutcome(self._status, partial_output="half")
@@ -125,8 +125,8 @@ class Ending(CountingTools):
 class Deaf(CountingTools):
     """Does not hear that it is to stop."""
 
-    async def run(self, call_id, name, arguments, key, said, stop, seen=None):
-        self.ran.append((name, arguments))
+    async def run(self, call, key, said, stop, seen=None):
+        self.ran.append((call.name, call.arguments))
         await asyncio.Event().wait()
 
 

@@ -11,9 +11,11 @@ from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim
 from turnbuckle.lab.rehearsal.model import Rehearsal
 from turnbuckle.narrate.questions import title_of
+from turnbuckle.reply.verdict import SoundCall
 from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.find_run import find_run
 from turnbuckle.runtime.lease import LEASE
+from turnbuckle.runtime.ports import Publish, Seen, Tools
 from turnbuckle.runtime.runs import NewRun, RunRules, Runs, fold_run
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.facts import Fact, RunClaimed, RunEnded, RunLeft, RunStarted, StopAsked, Streamed, decode
@@ -21,45 +23,22 @@ from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import Cut, Ended, Event, FinishNoted, TextDelta
 from turnbuckle.vocab.failure import failure
-from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message, TextPart, text_of
-from turnbuckle.vocab.request import ModelRequest, ToolSpec
+from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.vocab.tooling import ToolOutcome
 
 POLICY = Policy((RouteFacts(RouteName("r"), "openai_chat", "m"),))
 
 
-class NoTools:
-    async def ready(self) -> None:
-        return None
-
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return ()
-
-    async def preview(self, name: str, arguments: dict[str, Any]) -> tuple[FileChange, ...]:
-        return ()
-
-    async def changes(self, key: str) -> tuple[FileChange, ...]:
-        return ()
-
-    async def refuse(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome | None:
+class NoTools(Tools):
+    async def refuse(self, call: SoundCall) -> ToolOutcome | None:
         return ToolOutcome("not_started")
 
     async def run(
-        self,
-        call_id: str,
-        name: str,
-        arguments: dict[str, Any],
-        key: str,
-        said: Callable[[str], None],
-        stop: StopSignal,
-        seen: tuple[str, ...] | None = None,
+        self, call: SoundCall, key: str, publish: Publish, stop: StopSignal, seen: Seen = None
     ) -> ToolOutcome:
         return ToolOutcome("finished")
-
-    async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
-        return "unknown"
 
 
 class Hangs(Rehearsal):

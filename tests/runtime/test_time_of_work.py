@@ -11,6 +11,7 @@ from turnbuckle.journal.port import Claim
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.log import RunLog
+from turnbuckle.runtime.ports import Model, Tools
 from turnbuckle.testing.clock import numbered
 from turnbuckle.turn import budget
 from turnbuckle.turn.consent import written
@@ -63,7 +64,7 @@ class Times:
             self.wall, self.work, self.place = self.wall + self.jump, self.work + self.busy, ""
 
 
-class World:
+class World(Model, Tools):
     """A model and a tool. The first answer never comes, the second calls the tool, the third ends."""
 
     def __init__(self, times):
@@ -76,37 +77,10 @@ class World:
             self.times.at("stream")
             yield [event]
 
-    def choose(self, wanted):
-        return wanted
-
-    def streams(self, route):
-        return True
-
-    def note(self, route, events):
-        pass
-
-    async def ready(self):
-        return None
-
-    def specs(self):
-        return ()
-
-    async def preview(self, name, arguments):
-        return ()
-
-    async def changes(self, key):
-        return ()
-
-    async def refuse(self, call_id, name, arguments):
-        return None
-
-    async def run(self, call_id, name, arguments, key, said, stop, seen=None):
+    async def run(self, call, key, said, stop, seen=None):
         said("a")
         self.times.at("tool")
         return finished("ok")
-
-    async def probe(self, name, arguments, key):
-        return "unknown"
 
     async def sleep(self, seconds):
         self.times.at("wait")

@@ -9,6 +9,7 @@ import pytest
 
 from turnbuckle.errors import ConfigError
 from turnbuckle.lab.clock import RealClock
+from turnbuckle.reply.verdict import SoundCall
 from turnbuckle.runtime.faults import read_fault
 from turnbuckle.runtime.toolbox import Toolbox, facts_of
 from turnbuckle.tools.builtin import BUILT_IN
@@ -71,7 +72,7 @@ def _toolbox(folder: Path) -> Toolbox:
 def test_after_a_crash_only_what_is_safe_runs_again(
     name: str, arguments: dict[str, Any], answer: str, tmp_path: Path
 ) -> None:
-    assert asyncio.run(_toolbox(tmp_path).probe(name, arguments, "key")) == answer
+    assert asyncio.run(_toolbox(tmp_path).probe(SoundCall("", name, arguments), "key")) == answer
 
 
 @pytest.mark.requirement("D1")
@@ -82,7 +83,7 @@ def test_after_a_crash_only_what_is_safe_runs_again(
 def test_a_call_that_may_not_start_is_refused_before_anything_happens(
     name: str, arguments: dict[str, Any], status: str, tmp_path: Path
 ) -> None:
-    refused = asyncio.run(_toolbox(tmp_path).refuse("c", name, arguments))
+    refused = asyncio.run(_toolbox(tmp_path).refuse(SoundCall("c", name, arguments)))
     assert refused is not None
     assert refused.status == status
 
@@ -90,8 +91,10 @@ def test_a_call_that_may_not_start_is_refused_before_anything_happens(
 def test_a_call_that_may_start_runs_to_its_outcome(tmp_path: Path) -> None:
     async def work() -> str:
         toolbox = _toolbox(tmp_path)
-        assert await toolbox.refuse("c", "looks", {}) is None
-        return (await toolbox.run("c", "looks", {}, "key", lambda text: None, asyncio.Event())).text
+        assert await toolbox.refuse(SoundCall("c", "looks", {})) is None
+        return (
+            await toolbox.run(SoundCall("c", "looks", {}), "key", lambda text: None, asyncio.Event())
+        ).text
 
     assert asyncio.run(work()) == "seen"
 

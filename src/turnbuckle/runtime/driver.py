@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from turnbuckle.journal.port import Conflict, Fenced, IndexUpdate, StorageFull
 from turnbuckle.reply.free_text import FreeTextCalls
+from turnbuckle.reply.verdict import SoundCall
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.foreign_tools import ForeignTools
 from turnbuckle.runtime.halt import Halt, Stop
@@ -298,11 +299,11 @@ class Driver:
         return self._answers.setdefault(approval, asyncio.Event())
 
     async def _ask_person(self, asked: ApprovalAsked) -> None:
-        refused = await self._tools.refuse(asked.call_id, asked.name, asked.arguments)
+        refused = await self._tools.refuse(_call_of(asked))
         if refused is not None:
             await self._finish(asked.call_id, asked.name, refused)
             return
-        changes = await self._tools.preview(asked.name, asked.arguments)
+        changes = await self._tools.preview(_call_of(asked))
         if not await self._stop_is_noted():
             await self._log.append([replace(asked, changes=changes)])
 
@@ -440,7 +441,7 @@ class Driver:
     # Tools
 
     async def _run_tool(self, command: RunTool) -> None:
-        refused = await self._tools.refuse(command.call_id, command.name, command.arguments)
+        refused = await self._tools.refuse(_call_of(command))
         if refused is not None:
             await self._finish(command.call_id, command.name, refused)
             return
@@ -451,7 +452,7 @@ class Driver:
         await self._run_started(command)
 
     async def _settle_tool(self, command: SettleTool) -> None:
-        answer = await self._tools.probe(command.name, command.arguments, command.key)
+        answer = await self._tools.probe(_call_of(command), command.key)
         if command.again and answer in ("again", "not_done") and not await self._stop_is_noted():
             again = ToolStarted(self._wall(), command.call_id, command.name, command.arguments, command.key)
             await self._log.append([again])
@@ -474,9 +475,8 @@ class Driver:
                 raise Fenced(self._log.stream, -1, -1)
             self._begun.add(command.call_id)
             stop = Either(self.stop, self.leaving)
-            return await self._tools.run(
-                command.call_id, command.name, command.arguments, command.key, teller.say, stop, command.seen
-            )
+            call = _call_of(command)
+            return await self._tools.run(call, command.key, teller.say, stop, command.seen)
 
         try:
             outcome = await outcome_of(asyncio.create_task(run()), self.leaving, self._sleep, left)
@@ -494,3 +494,7 @@ class Driver:
                 if not left:
                     raise
                 await self._sleep(_STORE_AGAIN)
+
+
+def _call_of(work: ApprovalAsked | RunTool | SettleTool) -> SoundCall:
+    return SoundCall(work.call_id, work.name, work.arguments)

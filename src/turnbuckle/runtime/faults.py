@@ -8,15 +8,16 @@ from 1. Without the variable nothing here is part of a run.
 
 import os
 import signal
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import NoReturn
 
 from msgspec import DecodeError, Struct
 
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.port import Append, Grade, IndexUpdate, Journal
 from turnbuckle.journal.wrapped import WrappedJournal
-from turnbuckle.runtime.ports import Tools
+from turnbuckle.reply.verdict import SoundCall
+from turnbuckle.runtime.ports import Publish, Seen, Tools
 from turnbuckle.turn.facts import decode
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.file_change import FileChange
@@ -119,33 +120,26 @@ class FaultyTools:
     def specs(self) -> tuple[ToolSpec, ...]:
         return self._tools.specs()
 
-    async def refuse(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome | None:
-        return await self._tools.refuse(call_id, name, arguments)
+    async def refuse(self, call: SoundCall) -> ToolOutcome | None:
+        return await self._tools.refuse(call)
 
     async def run(
-        self,
-        call_id: str,
-        name: str,
-        arguments: dict[str, Any],
-        key: str,
-        said: Callable[[str], None],
-        stop: StopSignal,
-        seen: tuple[str, ...] | None = None,
+        self, call: SoundCall, key: str, publish: Publish, stop: StopSignal, seen: Seen = None
     ) -> ToolOutcome:
         def heard(text: str) -> None:
-            self._fault.reached("in-tool", name)
-            said(text)
+            self._fault.reached("in-tool", call.name)
+            publish(text)
 
-        self._fault.reached("before-tool", name)
-        outcome = await self._tools.run(call_id, name, arguments, key, heard, stop, seen)
-        self._fault.reached("after-tool", name)
+        self._fault.reached("before-tool", call.name)
+        outcome = await self._tools.run(call, key, heard, stop, seen)
+        self._fault.reached("after-tool", call.name)
         return outcome
 
-    async def preview(self, name: str, arguments: dict[str, Any]) -> tuple[FileChange, ...]:
-        return await self._tools.preview(name, arguments)
+    async def preview(self, call: SoundCall) -> tuple[FileChange, ...]:
+        return await self._tools.preview(call)
 
     async def changes(self, key: str) -> tuple[FileChange, ...]:
         return await self._tools.changes(key)
 
-    async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
-        return await self._tools.probe(name, arguments, key)
+    async def probe(self, call: SoundCall, key: str) -> str:
+        return await self._tools.probe(call, key)

@@ -5,9 +5,10 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import cast
 
 from turnbuckle.reply.verdict import SoundCall
+from turnbuckle.runtime.ports import Publish, Seen
 from turnbuckle.tools.atomic import change_made
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.mcp.servers import McpServers
@@ -62,9 +63,8 @@ class Toolbox:
     def specs(self) -> tuple[ToolSpec, ...]:
         return self._dispatcher.registry.specs
 
-    async def refuse(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome | None:
-        await self._ready_for(name)
-        call = SoundCall(call_id, name, arguments)
+    async def refuse(self, call: SoundCall) -> ToolOutcome | None:
+        await self._ready_for(call.name)
         faults = self._dispatcher.faults(call)
         if faults is not None:
             return not_started(faults)
@@ -72,14 +72,7 @@ class Toolbox:
         return None if denied is None else ToolOutcome("denied", denied.why)
 
     async def run(
-        self,
-        call_id: str,
-        name: str,
-        arguments: dict[str, Any],
-        key: str,
-        said: Callable[[str], None],
-        stop: StopSignal,
-        seen: tuple[str, ...] | None = None,
+        self, call: SoundCall, key: str, publish: Publish, stop: StopSignal, seen: Seen = None
     ) -> ToolOutcome:
         # A stopper is asked and waited for, never set, so any object with these two verbs is as good as an
         # event.
@@ -88,13 +81,13 @@ class Toolbox:
             placed = await self._placed()
         except ToolError as error:
             return not_started(str(error))
-        context = dataclasses.replace(placed, key=key, publish=said, stop=signal, seen=seen)
-        return await self._dispatcher.run(SoundCall(call_id, name, arguments), context)
+        context = dataclasses.replace(placed, key=key, publish=publish, stop=signal, seen=seen)
+        return await self._dispatcher.run(call, context)
 
-    async def preview(self, name: str, arguments: dict[str, Any]) -> tuple[FileChange, ...]:
+    async def preview(self, call: SoundCall) -> tuple[FileChange, ...]:
         with contextlib.suppress(ToolError):  # the call itself will say so
-            found = await self._dispatcher.preview(SoundCall("", name, arguments), await self._placed())
-            return () if found is None else (found,)
+            change = await self._dispatcher.preview(call, await self._placed())
+            return () if change is None else (change,)
         return ()
 
     async def changes(self, key: str) -> tuple[FileChange, ...]:
@@ -102,14 +95,14 @@ class Toolbox:
             mine = dataclasses.replace(await self._placed(), key=key)
         except ToolError:  # nothing can be found out there
             return ()
-        found = await in_thread(lambda: change_made(mine))
-        return () if found is None else (found,)
+        change = await in_thread(lambda: change_made(mine))
+        return () if change is None else (change,)
 
-    async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
+    async def probe(self, call: SoundCall, key: str) -> str:
         """A tool that has a probe is asked, also if it might run again: what is done already need not be done
         twice, and what somebody changed since must not be undone."""
-        await self._ready_for(name)
-        tool = self._dispatcher.registry.get(name)
+        await self._ready_for(call.name)
+        tool = self._dispatcher.registry.get(call.name)
         if tool is None:
             return "unknown"
         if tool.probe is None:
@@ -118,7 +111,7 @@ class Toolbox:
             context = dataclasses.replace(await self._placed(), key=key)
         except ToolError:
             return "unknown"
-        return await self._dispatcher.probe(SoundCall("", name, arguments), context)
+        return await self._dispatcher.probe(call, context)
 
 
 def facts_of(dispatcher: Dispatcher) -> dict[str, ToolFacts]:

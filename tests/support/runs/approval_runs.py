@@ -5,6 +5,7 @@ import asyncio
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import StorageFull
+from turnbuckle.runtime.ports import Model, Tools
 from turnbuckle.runtime.runs import NewRun, RunRules, Runs
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.consent import written
@@ -61,7 +62,7 @@ class SlowJournal(MemoryJournal):
         return head
 
 
-class ScriptedReplies:
+class ScriptedReplies(Model):
     """One reply after the other, and then again the last."""
 
     def __init__(self, *replies):
@@ -78,47 +79,26 @@ class ScriptedReplies:
         for event in reply:
             yield [event]
 
-    def choose(self, wanted):
-        return wanted
 
-    def streams(self, route):
-        return True
-
-    def note(self, route, events):
-        pass
-
-
-class CountingTools:
+class CountingTools(Tools):
     """Counts what it runs. `slow` tools run until they are stopped."""
 
     def __init__(self, slow=()):
         self.ran = []
         self.slow = slow
 
-    async def ready(self):
-        return None
-
     def specs(self):
         return tuple(ToolSpec(name) for name in (*TOOLS, "finish_call"))
 
-    async def preview(self, name, arguments):
-        return ()
+    async def refuse(self, call):
+        return None if call.name in TOOLS else not_started(f"There is no tool with the name {call.name!r}.")
 
-    async def changes(self, key):
-        return ()
-
-    async def refuse(self, call_id, name, arguments):
-        return None if name in TOOLS else not_started(f"There is no tool with the name {name!r}.")
-
-    async def run(self, call_id, name, arguments, key, said, stop, seen=None):
-        self.ran.append((name, arguments))
-        if name in self.slow:
+    async def run(self, call, key, said, stop, seen=None):
+        self.ran.append((call.name, call.arguments))
+        if call.name in self.slow:
             await stop.wait()
             return ToolOutcome("killed")
         return finished("ok")
-
-    async def probe(self, name, arguments, key):
-        return "unknown"
 
 
 class ApprovalHarness:

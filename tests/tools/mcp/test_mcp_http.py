@@ -16,6 +16,7 @@ from support.tools.toolbox import Toolbox
 
 from turnbuckle.call.clock import SystemClock
 from turnbuckle.lab.mcp_server import END, McpDouble
+from turnbuckle.reply.verdict import SoundCall
 from turnbuckle.runtime.toolbox import Toolbox as RunTools
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.mcp.servers import McpPlace, McpServers
@@ -182,7 +183,7 @@ def test_after_a_crash_only_what_may_be_repeated_is(tmp_path: Path):
             try:
                 tools = RunTools(box.dispatcher, box.context, servers=servers)
                 names = ("mcp__notes__look", "mcp__notes__set", "mcp__notes__echo", "mcp__notes__gone")
-                return [await tools.probe(name, {"text": ""}, "key") for name in names]
+                return [await tools.probe(SoundCall("", name, {"text": ""}), "key") for name in names]
             finally:
                 await servers.close()
 

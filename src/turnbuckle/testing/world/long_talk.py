@@ -8,15 +8,16 @@ ones.
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator
 
 from msgspec import Struct
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Journal
 from turnbuckle.lab.script import Call, Finish, Say
+from turnbuckle.reply.verdict import SoundCall
 from turnbuckle.runtime.environment import Environment
+from turnbuckle.runtime.ports import Model, Publish, Seen, Tools
 from turnbuckle.runtime.recall import recall
 from turnbuckle.runtime.runs import NewRun, RunRules, Runs
 from turnbuckle.runtime.session_messages import SessionRules
@@ -27,7 +28,6 @@ from turnbuckle.turn.facts import Compacted, Fact, RunEnded
 from turnbuckle.turn.policy import CompactionRules, Policy, RouteFacts, ToolFacts
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import Cut, Event
-from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message, ResultPart, TextPart, text_of
 from turnbuckle.vocab.request import ModelRequest, ToolSpec
@@ -53,21 +53,12 @@ def answers(request: ModelRequest, number: int) -> list[Step]:
     return [Call("look", {"query": said[:40]}, 0), Finish()]
 
 
-class TalkingModel:
+class TalkingModel(Model):
     """The model's port. It counts what it was sent, and how often it refused."""
 
     def __init__(self, window: int, summary: str = SUMMARY) -> None:
         self.sent = self.refused = self.asked = 0
         self._brain = windowed(answers, window, summary=summary)
-
-    def choose(self, wanted: RouteName) -> RouteName:
-        return wanted
-
-    def streams(self, route: RouteName) -> bool:
-        return True
-
-    def note(self, route: RouteName, events: list[Event]) -> None:
-        return None
 
     async def attempt(
         self, route: RouteName, request: ModelRequest, stop: StopSignal
@@ -81,44 +72,24 @@ class TalkingModel:
         yield events
 
 
-class TalkTools:
+class TalkTools(Tools):
     """The tools of one run."""
 
     def __init__(self, journal: Journal, run: RunId, size: int) -> None:
         self._journal, self._run, self._size = journal, run, size
 
-    async def ready(self) -> None:
-        return None
-
     def specs(self) -> tuple[ToolSpec, ...]:
         return TOOLS
 
-    async def refuse(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome | None:
-        return None
-
     async def run(
-        self,
-        call_id: str,
-        name: str,
-        arguments: dict[str, Any],
-        key: str,
-        said: Callable[[str], None],
-        stop: StopSignal,
-        seen: tuple[str, ...] | None = None,
+        self, call: SoundCall, key: str, publish: Publish, stop: StopSignal, seen: Seen = None
     ) -> ToolOutcome:
-        if name == "recall":
-            return finished(await recall(self._journal, self._run, SESSION, arguments["query"]))
-        return finished(
-            f"{arguments['query']}: " + "this is what there is to know of it. " * (self._size // 37)
-        )
+        query = call.arguments["query"]
+        if call.name == "recall":
+            return finished(await recall(self._journal, self._run, SESSION, query))
+        return finished(f"{query}: " + "this is what there is to know of it. " * (self._size // 37))
 
-    async def preview(self, name: str, arguments: dict[str, Any]) -> tuple[FileChange, ...]:
-        return ()
-
-    async def changes(self, key: str) -> tuple[FileChange, ...]:
-        return ()
-
-    async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
+    async def probe(self, call: SoundCall, key: str) -> str:
         return "again"
 
 

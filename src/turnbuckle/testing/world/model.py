@@ -10,6 +10,7 @@ from msgspec import Struct
 from turnbuckle.lab import script as steps
 from turnbuckle.lab.dialogue import CREATED
 from turnbuckle.lab.speaking import Speaker
+from turnbuckle.runtime.ports import Model
 from turnbuckle.vocab import ids
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import Cut, Ended, Event, Started, Usage
@@ -54,7 +55,7 @@ class Breaks(Protocol):
     def event_sent(self, reply: int, count: int) -> None: ...
 
 
-class WorldModel:
+class WorldModel(Model):
     """Implements `runtime.ports.Model`. `protocols` by route; with `wired`, every event goes through the
     bytes of the protocol. `kill_after` is a provider that breaks each stream after so many characters of
     arguments."""
@@ -78,9 +79,6 @@ class WorldModel:
         self._kill_after = kill_after
         self._kill_plain = kill_plain
         self._plain_only: set[RouteName] = set()
-
-    def choose(self, wanted: RouteName) -> RouteName:
-        return wanted
 
     def streams(self, route: RouteName) -> bool:
         return route not in self._plain_only

@@ -1,14 +1,14 @@
 """Tools whose every effect is counted, by the world and not by those who are judged by it."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from turnbuckle.reply.verdict import SoundCall
+from turnbuckle.runtime.ports import Publish, Seen, Tools
 from turnbuckle.turn.policy import ToolFacts
 from turnbuckle.vocab.clock import StopSignal
-from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.request import ToolSpec
 from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome, failed, finished, not_started
 
@@ -86,36 +86,26 @@ class Watcher(Protocol):
     def intended(self, key: str) -> bool: ...
 
 
-class WorldTools:
-    """Implements `runtime.ports.Tools` for one process."""
+class WorldTools(Tools):
+    """The tools of one process."""
 
     def __init__(self, disk: Disk, watcher: Watcher) -> None:
         self._disk = disk
         self._watcher = watcher
 
-    async def ready(self) -> None:
-        return None
-
     def specs(self) -> tuple[ToolSpec, ...]:
         return SPECS
 
-    async def refuse(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome | None:
-        if name not in _ARGUMENTS:
-            return not_started(f"There is no tool with the name {name!r}.")
-        wanted = _ARGUMENTS[name]
-        wrong = [key for key in wanted if not isinstance(arguments.get(key), str)]
-        wrong += [key for key in arguments if key not in wanted]
+    async def refuse(self, call: SoundCall) -> ToolOutcome | None:
+        if call.name not in _ARGUMENTS:
+            return not_started(f"There is no tool with the name {call.name!r}.")
+        wanted = _ARGUMENTS[call.name]
+        wrong = [key for key in wanted if not isinstance(call.arguments.get(key), str)]
+        wrong += [key for key in call.arguments if key not in wanted]
         return not_started(f"The arguments do not fit: {', '.join(wrong)}.") if wrong else None
 
     async def run(
-        self,
-        call_id: str,
-        name: str,
-        arguments: dict[str, Any],
-        key: str,
-        said: Callable[[str], None],
-        stop: StopSignal,
-        seen: tuple[str, ...] | None = None,
+        self, call: SoundCall, key: str, publish: Publish, stop: StopSignal, seen: Seen = None
     ) -> ToolOutcome:
         number = self._disk.runs
         self._disk.runs += 1
@@ -124,21 +114,15 @@ class WorldTools:
             for _ in range(_DYING):
                 await asyncio.sleep(0)
             return ToolOutcome("killed", "stopped")
-        if name == "shell":
-            said("working\n")
-        outcome = self._disk.do(name, arguments, key, self._watcher.intended(key))
+        if call.name == "shell":
+            publish("working\n")
+        outcome = self._disk.do(call.name, call.arguments, key, self._watcher.intended(key))
         await self._watcher.tool_at(number, "after")
         return outcome
 
-    async def preview(self, name: str, arguments: dict[str, Any]) -> tuple[FileChange, ...]:
-        return ()
-
-    async def changes(self, key: str) -> tuple[FileChange, ...]:
-        return ()
-
-    async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
-        if FACTS[name].effect != "write":
+    async def probe(self, call: SoundCall, key: str) -> str:
+        if FACTS[call.name].effect != "write":
             return "again"
-        if name not in _PROBED:
+        if call.name not in _PROBED:
             return "unknown"
         return "done" if self._disk.has_done(key) else "not_done"
