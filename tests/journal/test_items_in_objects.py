@@ -21,6 +21,7 @@ from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import (
     READ_BYTES,
     Append,
+    Changes,
     Claim,
     Damaged,
     Grade,
@@ -196,7 +197,7 @@ def test_what_is_dropped_takes_all_of_its_objects_along(together: bool):
         await bench.append(LARGE, stream="run2")
         await bench.store.put(object_key("run", "kept", "shell.txt"), b"1")
         if together:
-            assert await bench.journal.change_all(drops=["run"])
+            assert await bench.journal.change_all(Changes(drops=["run"]))
         else:
             assert await bench.journal.drop("run")
         await bench.journal.close()
@@ -271,7 +272,7 @@ def test_streams_that_change_together_have_their_large_items_in_the_store():
     async def scenario(bench: Bench):
         one, two = await bench.claim("one"), await bench.claim("two")
         appends = [Append(claim.stream, (LARGE, b"s"), 0, claim.epoch) for claim in (one, two)]
-        assert await bench.journal.change_all(appends=appends)
+        assert await bench.journal.change_all(Changes(appends=appends))
         return [len(await keys_of(bench.store, f"{name}/")) for name in ("one", "two")], await bench.read(
             "two"
         )

@@ -3,12 +3,13 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 from support.journals.journal_benches import MemoryBench, SqliteBench
 from support.journals.large_items_bench import LargeItemsBench
 from support.journals.postgres_bench import PostgresBench
 
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import SearchPage
+from turnbuckle.journal.port import Changes, SearchPage
 from turnbuckle.testing.conformance import (
     journal,
     journal_changing,
@@ -92,9 +93,9 @@ class Careless(MemoryJournal):
     async def merge(self, *asked, **more):
         return True
 
-    async def change_all(self, *, appends=(), notes=(), drops=()):
-        await super().change_all(drops=drops[:1])
-        return await super().change_all(appends=appends, notes=notes, drops=drops[1:])
+    async def change_all(self, changes):
+        await super().change_all(Changes(drops=changes.drops[:1]))
+        return await super().change_all(replace(changes, drops=changes.drops[1:]))
 
 
 class CarelessBench(MemoryBench):

@@ -14,6 +14,7 @@ from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import (
     MAX_ITEM,
     Append,
+    Changes,
     Claim,
     Damaged,
     FolderGone,
@@ -108,7 +109,9 @@ def test_a_folder_that_is_gone_takes_nothing_that_must_be_kept(accident, tmp_pat
         claim = await journal.claim("run9", "one", 60)
         assert isinstance(claim, Claim)
         begun = await error_of(journal.append("run9", [b"a"], after=0, epoch=0, grade=Grade.SYNCED))
-        together = await error_of(journal.change_all(appends=[Append("run9", (b"a",), 0, claim.epoch)]))
+        together = await error_of(
+            journal.change_all(Changes(appends=[Append("run9", (b"a",), 0, claim.epoch)]))
+        )
         dropped = await error_of(journal.drop("run0"))
         looked = await error_of(journal.look())
         trouble = journal.trouble()

@@ -6,7 +6,7 @@ import asyncio
 import pytest
 from support.journals.postgres_bench import PostgresBench
 
-from turnbuckle.journal.port import Append, Fenced, Grade, IndexUpdate
+from turnbuckle.journal.port import Append, Changes, Fenced, Grade, IndexUpdate
 
 
 def lose_claim(bench, items):
@@ -90,7 +90,7 @@ def test_a_change_of_several_streams_also_stores_again_what_was_lost_before_it()
             await journal.append(name, [b"a", b"b"], after=0, epoch=0, grade=Grade.SYNCED)
         bench.server.sql(f"DELETE FROM {bench.schema}.item WHERE seq > 1")
         appends = [Append(name, [b"c"], 2, 0, IndexUpdate(status="new")) for name in ("one", "two")]
-        changed = await journal.change_all(appends=appends)
+        changed = await journal.change_all(Changes(appends=appends))
         other = await bench.another()
         items = [[item.data for item in await other.read(name)] for name in ("one", "two")]
         await other.close()

@@ -10,6 +10,7 @@ from support.postgres.server import shared_server
 from turnbuckle.journal.nodes import NodeReply, NodeState
 from turnbuckle.journal.port import (
     Append,
+    Changes,
     Claim,
     Fenced,
     Gone,
@@ -53,7 +54,7 @@ def test_what_one_process_holds_no_other_can_have():
         assert isinstance(claim, Claim)
         assert await other.claim("run", "two", TTL) == Held("run", "one", TTL)
         assert not await other.drop("run")
-        assert not await other.change_all(drops=["run"])
+        assert not await other.change_all(Changes(drops=["run"]))
         assert not await other.merge("run", [])
         assert await other.streams(StreamQuery(orphaned=True)) == []
         with pytest.raises(Fenced):
@@ -81,7 +82,7 @@ def test_a_stalled_process_whose_claim_another_took_stores_nothing(grade):
         ]
         refused = await asyncio.gather(*sent, return_exceptions=True)
         with pytest.raises(Fenced):
-            await one.change_all(appends=[Append("run", (b"zombie",), 1, stalled.epoch)])
+            await one.change_all(Changes(appends=[Append("run", (b"zombie",), 1, stalled.epoch)]))
         assert not one.still_mine(stalled)
         assert not await one.renew(stalled, TTL)
         head = await put(other, taken, [b"b"], after=1)

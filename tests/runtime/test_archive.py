@@ -313,9 +313,9 @@ class Unlucky(MemoryJournal):
         await self._strike()
         return await super().claim(*args, **named)
 
-    async def change_all(self, **named):
+    async def change_all(self, changes):
         await self._strike()
-        return await super().change_all(**named)
+        return await super().change_all(changes)
 
 
 class Dead(BaseException):
@@ -328,8 +328,8 @@ class Grave(Unlucky):
     async def drop(self, stream):
         return False if self.left <= 0 else await super().drop(stream)
 
-    async def change_all(self, **named):
-        return False if self.left <= 0 else await super().change_all(**named)
+    async def change_all(self, changes):
+        return False if self.left <= 0 else await super().change_all(changes)
 
     async def release(self, claim):
         if self.left > 0:

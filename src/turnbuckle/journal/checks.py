@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from turnbuckle.journal.port import EPOCH_BITS, MAX_ITEM, Append, IndexUpdate, Merge, TooLarge
+from turnbuckle.journal.port import EPOCH_BITS, MAX_ITEM, Merge, TooLarge
 
 
 def check_size(items: Sequence[bytes]) -> None:
@@ -10,15 +10,6 @@ def check_size(items: Sequence[bytes]) -> None:
     largest = max(map(len, items), default=0)
     if largest > MAX_ITEM:
         raise TooLarge(largest)
-
-
-def check_distinct(
-    appends: Sequence[Append], notes: Sequence[tuple[str, IndexUpdate]], drops: Sequence[str]
-) -> None:
-    """Raises ValueError if a change names a stream in two places, since nobody could say in which order."""
-    names = [*(one.stream for one in appends), *(name for name, _ in notes), *drops]
-    if len(set(names)) != len(names):
-        raise ValueError("a change of several streams names one of them twice")
 
 
 def merge_fault(merges: Sequence[Merge]) -> str:

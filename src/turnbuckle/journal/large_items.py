@@ -34,7 +34,7 @@ from turnbuckle.journal.port import (
     MAX_ITEM,
     READ_BYTES,
     READ_LIMIT,
-    Append,
+    Changes,
     Claim,
     Closed,
     Damaged,
@@ -341,23 +341,17 @@ class LargeItemsJournal(WrappedJournal):
         self._clean([stream])
         return True
 
-    async def change_all(
-        self,
-        *,
-        appends: Sequence[Append] = (),
-        notes: Sequence[tuple[str, IndexUpdate]] = (),
-        drops: Sequence[str] = (),
-    ) -> bool:
-        async with self._in_order([one.stream for one in appends]):
+    async def change_all(self, changes: Changes) -> bool:
+        async with self._in_order([one.stream for one in changes.appends]):
             kept = [
                 msgspec.structs.replace(one, items=tuple(await self._kept(one.stream, one.items)))
-                for one in appends
+                for one in changes.appends
             ]
-            handed = self._journal.change_all(appends=kept, notes=notes, drops=drops)
+            handed = self._journal.change_all(Changes(appends=kept, notes=changes.notes, drops=changes.drops))
             work = await _begun(handed)
         if not await work:
             return False
-        self._clean(drops)
+        self._clean(changes.drops)
         return True
 
     async def close(self) -> None:

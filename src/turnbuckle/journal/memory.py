@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, structs
 
-from turnbuckle.journal.checks import check_distinct, check_size, merge_fault
+from turnbuckle.journal.checks import check_size, merge_fault
 from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.live import NO_EPOCH, Live, LiveClaims, Waiters
 from turnbuckle.journal.port import (
@@ -21,6 +21,7 @@ from turnbuckle.journal.port import (
     READ_LIMIT,
     SEARCH_LIMIT,
     Append,
+    Changes,
     Claim,
     Gone,
     Grade,
@@ -274,26 +275,20 @@ class MemoryJournal(LiveClaims):
     def trouble(self) -> Trouble | None:
         return self._book.trouble
 
-    async def change_all(
-        self,
-        *,
-        appends: Sequence[Append] = (),
-        notes: Sequence[tuple[str, IndexUpdate]] = (),
-        drops: Sequence[str] = (),
-    ) -> bool:
+    async def change_all(self, changes: Changes) -> bool:
         self._check_open()
-        check_distinct(appends, notes, drops)
-        going = [self._streams[name] for name in drops if name in self._streams]
+        changes.check()
+        going = [self._streams[name] for name in changes.drops if name in self._streams]
         if any(found.live.held_by(self._monotonic()) for found in going):
             return False
-        self._check_appends(appends)
-        for one in appends:
+        self._check_appends(changes.appends)
+        for one in changes.appends:
             self._append(one.stream, one.items, one.epoch, Grade.SYNCED, one.note)
-        for name, note in notes:
+        for name, note in changes.notes:
             if name in self._streams:
                 self._change(self._streams[name], note)
                 self._make_sure(self._streams[name])
-        for name in drops:
+        for name in changes.drops:
             self._drop(name)
         return True
 

@@ -139,6 +139,24 @@ class Append(Struct, frozen=True):
     note: IndexUpdate | None = None
 
 
+class Changes(Struct, frozen=True, kw_only=True):
+    """What happens to several streams as a whole. No stream may be named in two places, since nobody could
+    say in which order."""
+
+    appends: Sequence[Append] = ()
+    notes: Sequence[tuple[str, IndexUpdate]] = ()
+    drops: Sequence[str] = ()
+
+    @property
+    def streams(self) -> list[str]:
+        return [*(append.stream for append in self.appends), *(name for name, _ in self.notes), *self.drops]
+
+    def check(self) -> None:
+        """Raises ValueError if a stream is named twice."""
+        if len(set(self.streams)) != len(self.streams):
+            raise ValueError("a change of several streams names one of them twice")
+
+
 class StreamRow(Struct, frozen=True):
     """One stream in a list. `holder` claimed it last and did not release it, and may be dead by now."""
 
@@ -469,15 +487,9 @@ class Journal(Reader, Protocol):
         succeeds ends the trouble of earlier ones. Damage that was found stays."""
         ...
 
-    async def change_all(
-        self,
-        *,
-        appends: Sequence[Append] = (),
-        notes: Sequence[tuple[str, IndexUpdate]] = (),
-        drops: Sequence[str] = (),
-    ) -> bool:
+    async def change_all(self, changes: Changes) -> bool:
         """Change several streams as a whole: everything is stored, and sure when it returns, or nothing is,
-        also if the process dies or the power fails in the middle. No stream may be named in two places.
+        also if the process dies or the power fails in the middle.
 
         False, and nothing was changed, if one of those to be dropped is claimed. A note on a stream that is
         not there, and the drop of one, are left out. Raises what `append` raises, for any of the appends.

@@ -6,7 +6,7 @@ from turnbuckle.journal.port import (
     EVERY_STREAM,
     READ_LIMIT,
     SEARCH_LIMIT,
-    Append,
+    Changes,
     Claim,
     Grade,
     Held,
@@ -95,14 +95,8 @@ class WrappedJournal:
     def trouble(self) -> Trouble | None:
         return self._journal.trouble()
 
-    async def change_all(
-        self,
-        *,
-        appends: Sequence[Append] = (),
-        notes: Sequence[tuple[str, IndexUpdate]] = (),
-        drops: Sequence[str] = (),
-    ) -> bool:
-        return await self._journal.change_all(appends=appends, notes=notes, drops=drops)
+    async def change_all(self, changes: Changes) -> bool:
+        return await self._journal.change_all(changes)
 
     async def close(self) -> None:
         await self._journal.close()

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from turnbuckle.errors import ImportRefused
 from turnbuckle.journal.port import (
     Append,
+    Changes,
     Claim,
     Grade,
     IndexUpdate,
@@ -172,14 +173,14 @@ class Importer:
             note = IndexUpdate(kind=KIND, title=ready.title, status=OPEN, user=user, words=ready.title)
             shown = [(name, IndexUpdate(kind=RUN)) for name in runs]
             await journal.change_all(
-                appends=(Append(session, ready.facts, 0, claim.epoch, note),), notes=shown
+                Changes(appends=(Append(session, ready.facts, 0, claim.epoch, note),), notes=shown)
             )
             stored = True
         finally:
             with suppress(JournalError):  # what is left lying is dropped by `finish_imports`
                 await journal.release(claim)
                 if not stored:
-                    await journal.change_all(drops=(*runs, session))
+                    await journal.change_all(Changes(drops=(*runs, session)))
         return Imported(session, ready.title, len(runs), ready.items)
 
     async def _store_run(self, run: ReadyRun, session: SessionId, user: str) -> None:

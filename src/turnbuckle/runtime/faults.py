@@ -14,7 +14,7 @@ from typing import NoReturn
 from msgspec import DecodeError, Struct
 
 from turnbuckle.errors import ConfigError
-from turnbuckle.journal.port import Append, Grade, IndexUpdate, Journal
+from turnbuckle.journal.port import Changes, Grade, IndexUpdate, Journal
 from turnbuckle.journal.wrapped import WrappedJournal
 from turnbuckle.reply.verdict import SoundCall
 from turnbuckle.runtime.ports import Publish, Seen, Tools
@@ -83,17 +83,13 @@ class FaultyJournal(WrappedJournal):
             self._fault.reached("after-append", name)
         return head
 
-    async def change_all(
-        self,
-        *,
-        appends: Sequence[Append] = (),
-        notes: Sequence[tuple[str, IndexUpdate]] = (),
-        drops: Sequence[str] = (),
-    ) -> bool:
-        names = dict.fromkeys(_name(append.stream, item) for append in appends for item in append.items)
+    async def change_all(self, changes: Changes) -> bool:
+        names = dict.fromkeys(
+            _name(append.stream, item) for append in changes.appends for item in append.items
+        )
         for name in names:
             self._fault.reached("before-append", name)
-        changed = await self._journal.change_all(appends=appends, notes=notes, drops=drops)
+        changed = await self._journal.change_all(changes)
         for name in names if changed else ():
             self._fault.reached("after-append", name)
         return changed

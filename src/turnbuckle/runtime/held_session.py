@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.port import (
     Append,
+    Changes,
     Claim,
     Grade,
     IndexUpdate,
@@ -186,7 +187,9 @@ class HeldSession:
         items = tuple(encode(fact) for fact in facts)
         append = Append(self.session, items, self._head, self._claim.epoch, note)
         try:
-            if not await self._journal.change_all(appends=(append, *appends), notes=notes, drops=drops):
+            if not await self._journal.change_all(
+                Changes(appends=(append, *appends), notes=notes, drops=drops)
+            ):
                 return False
         except (StorageError, TooLarge):
             raise  # nothing of it is stored

@@ -9,7 +9,7 @@ runs.
 from contextlib import AbstractAsyncContextManager
 
 from turnbuckle.errors import SessionBusy, SessionUnknown
-from turnbuckle.journal.port import Grade, Held, IndexUpdate, Journal, StreamQuery, StreamRow
+from turnbuckle.journal.port import Changes, Grade, Held, IndexUpdate, Journal, StreamQuery, StreamRow
 from turnbuckle.runtime.conversation import KIND as KEPT
 from turnbuckle.runtime.conversation import Link, merged
 from turnbuckle.runtime.deleting import FORK, Replacing, fork_name, replacing
@@ -137,7 +137,7 @@ class Sessions:
         async with self._replacing(session) as kept:
             await kept.forks(session)
             if not await self.journal.change_all(
-                appends=kept.appends, notes=marks, drops=(*names, fork_name(session), session)
+                Changes(appends=kept.appends, notes=marks, drops=(*names, fork_name(session), session))
             ):
                 raise SessionBusy("a run of this session has only just ended; ask again in a moment")
         if self.runs.background is not None:
@@ -161,7 +161,7 @@ class Sessions:
             await kept.run(run, session)
             gone = [] if kept.appends else await listed(self.journal, StreamQuery(kind=KEPT, parent=session))
             drops = (run, *(row.name for row in gone))
-            return await self.journal.change_all(appends=kept.appends, notes=marks, drops=drops)
+            return await self.journal.change_all(Changes(appends=kept.appends, notes=marks, drops=drops))
 
     def _replacing(self, session: SessionId) -> AbstractAsyncContextManager[Replacing]:
         runs = self.runs

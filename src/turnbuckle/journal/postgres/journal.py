@@ -17,11 +17,11 @@ from contextlib import suppress
 from typing import Any
 
 from turnbuckle.journal.address import Address, read_address
-from turnbuckle.journal.checks import check_distinct, merge_fault
+from turnbuckle.journal.checks import merge_fault
 from turnbuckle.journal.live import Live
 from turnbuckle.journal.port import (
     READ_BYTES,
-    Append,
+    Changes,
     Claim,
     Conflict,
     Grade,
@@ -236,41 +236,33 @@ class PostgresJournal(HoldingReader):
         )
 
     async def drop(self, stream: str) -> bool:
-        return await self._look_up(stream) is not None and await self.change_all(drops=[stream])
+        return await self._look_up(stream) is not None and await self.change_all(Changes(drops=[stream]))
 
-    async def change_all(
-        self,
-        *,
-        appends: Sequence[Append] = (),
-        notes: Sequence[tuple[str, IndexUpdate]] = (),
-        drops: Sequence[str] = (),
-    ) -> bool:
+    async def change_all(self, changes: Changes) -> bool:
         self._check_open()
-        check_distinct(appends, notes, drops)
-        for _ in appends:  # each may have lost its end
+        changes.check()
+        for _ in changes.appends:  # each may have lost its end
             try:
-                return await self._change_all(appends, notes, drops)
+                return await self._change_all(changes)
             except Conflict as conflict:
                 live = self._live.get(conflict.stream)
                 if live is None or conflict.head >= conflict.after:
                     raise
                 if not await self._is_mended(live, conflict.after):
                     raise
-        return await self._change_all(appends, notes, drops)
+        return await self._change_all(changes)
 
-    async def _change_all(
-        self, appends: Sequence[Append], notes: Sequence[tuple[str, IndexUpdate]], drops: Sequence[str]
-    ) -> bool:
+    async def _change_all(self, changes: Changes) -> bool:
         wall, now = self._clocks.wall(), self._clocks.leases()
-        lives = [await self._writable(one.stream, one.epoch) for one in appends]
+        lives = [await self._writable(one.stream, one.epoch) for one in changes.appends]
         parts = [
             (live, self._checked(live, one.items, one.after, one.epoch))
-            for live, one in zip(lives, appends, strict=True)
+            for live, one in zip(lives, changes.appends, strict=True)
         ]
-        noted = [*((one.stream, one.note) for one in appends if one.note is not None), *notes]
+        noted = [*((one.stream, one.note) for one in changes.appends if one.note is not None), *changes.notes]
 
         async def act(connection: Connection) -> bool:
-            found = await connection.fetch(rows.IS_FREE, list(drops), now, self._grace.seconds)
+            found = await connection.fetch(rows.IS_FREE, list(changes.drops), now, self._grace.seconds)
             if not all(free for _, free in found):
                 raise rows.NotFree
             for name, note in noted:
@@ -281,20 +273,22 @@ class PostgresJournal(HoldingReader):
         def settle(error: Exception | None, _: object) -> None:
             for live, new in parts:
                 self._settle(live, new, error, Grade.SYNCED)
-            for name in drops if error is None else ():
+            for name in changes.drops if error is None else ():
                 self._forget(name)
 
         work = PendingWork(
-            [*(one.stream for one in appends), *(name for name, _ in notes), *drops],
+            changes.streams,
             Grade.SYNCED,
             settle,
-            fences={live.key: (one.epoch, one.after) for live, one in zip(lives, appends, strict=True)},
+            fences={
+                live.key: (one.epoch, one.after) for live, one in zip(lives, changes.appends, strict=True)
+            },
             items=[row for _, new in parts for row in new],
             act=act,
             alone=True,
         )
         work.hints = {live.name: hint_of(live.tail, new) for live, new in parts if new}
-        work.hints |= dict.fromkeys(drops, Hint(GONE))
+        work.hints |= dict.fromkeys(changes.drops, Hint(GONE))
         for live, new in parts:
             self._accept(live, new)
         try:

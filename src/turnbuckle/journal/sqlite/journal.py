@@ -23,7 +23,7 @@ from pathlib import Path
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from turnbuckle.journal.checks import check_distinct, check_size, merge_fault
+from turnbuckle.journal.checks import check_size, merge_fault
 from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.hot import HotTails
 from turnbuckle.journal.live import Live, Waiters
@@ -33,7 +33,7 @@ from turnbuckle.journal.port import (
     READ_BYTES,
     READ_LIMIT,
     SEARCH_LIMIT,
-    Append,
+    Changes,
     Claim,
     Gone,
     Grade,
@@ -300,38 +300,34 @@ class SqliteJournal(LiveWrites):
         self._check_open()
         if not self._known(stream).key:
             return False
-        return await self.change_all(drops=[stream])
+        return await self.change_all(Changes(drops=[stream]))
 
     def trouble(self) -> Trouble | None:
         return self._book.trouble
 
-    async def change_all(
-        self,
-        *,
-        appends: Sequence[Append] = (),
-        notes: Sequence[tuple[str, IndexUpdate]] = (),
-        drops: Sequence[str] = (),
-    ) -> bool:
+    async def change_all(self, changes: Changes) -> bool:
         self._check_open()
-        check_distinct(appends, notes, drops)
-        going = [live for live in map(self._known, drops) if live.key]
+        changes.check()
+        going = [live for live in map(self._known, changes.drops) if live.key]
         if any(live.held_by(self._monotonic()) for live in going):
             return False
         parts = [
             (live := self._known(one.stream), _checked(live, one.items, one.after, one.epoch))
-            for one in appends
+            for one in changes.appends
         ]
         noted = [
-            (live, note) for live, note in ((self._known(name), note) for name, note in notes) if live.key
+            (live, note)
+            for live, note in ((self._known(name), note) for name, note in changes.notes)
+            if live.key
         ]
-        pairs = [*((live, one.note) for (live, _), one in zip(parts, appends, strict=True)), *noted]
+        pairs = [*((live, one.note) for (live, _), one in zip(parts, changes.appends, strict=True)), *noted]
         wall = self._wall()
         statements = [
             each for live, note in pairs if note is not None for each in rows.set_note(live.key, note, wall)
         ]
         statements += [each for live in going for each in rows.set_dropped(live.key)]
         await self._commit_all([*parts, *((live, []) for live, _ in noted)], going, statements)
-        for (live, new), one in zip(parts, appends, strict=True):
+        for (live, new), one in zip(parts, changes.appends, strict=True):
             if new and live.epoch == one.epoch:
                 live.unsure = False
         with suppress(StorageError):  # they are gone; what is left of them is deleted with the next start

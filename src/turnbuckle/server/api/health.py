@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from turnbuckle import __version__
-from turnbuckle.journal.port import Journal, JournalError, StorageError
+from turnbuckle.journal.port import Changes, Journal, JournalError, StorageError
 from turnbuckle.journal.trouble import PROBE, PROBED
 from turnbuckle.server.http.endpoints import Endpoint
 from turnbuckle.server.http.exchange import Answer, Exchange, json_answer
@@ -54,7 +54,8 @@ class Readiness:
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self._journal.note(PROBE, PROBED)  # makes it
-                await self._journal.change_all(notes=[(PROBE, PROBED)])  # a disk may take what it cannot keep
+                # A disk may take what it cannot keep.
+                await self._journal.change_all(Changes(notes=[(PROBE, PROBED)]))
                 await self._journal.look()
         except StorageError as error:
             return _not_ready(error.fault, str(error))

@@ -5,6 +5,7 @@ import asyncio
 from turnbuckle.journal.port import (
     MAX_ITEM,
     Append,
+    Changes,
     Conflict,
     Fenced,
     Gone,
@@ -39,7 +40,9 @@ async def streams_change_together(bench: Bench) -> None:
         Append("two", (b"other",), 0, two.epoch),
     )
     marks = (("marked", IndexUpdate(status="marked")), ("none", IndexUpdate(status="marked")))
-    assert await bench.journal.change_all(appends=appends, notes=marks, drops=("old", "older", "never"))
+    assert await bench.journal.change_all(
+        Changes(appends=appends, notes=marks, drops=("old", "older", "never"))
+    )
     assert [item.data for item in await everything(bench, "one")] == [b"first", b"second", b"third"]
     assert [item.data for item in await everything(bench, "two")] == [b"other"]
     assert await _names(bench.journal) == {"one", "two", "marked"}
@@ -60,13 +63,13 @@ async def nothing_is_dropped_beside_a_stream_that_somebody_holds(bench: Bench) -
     appends = (Append("mine", (b"a",), 0, claim.epoch),)
     for drops in (("free", "held"), ("held", "free")):
         marks = (("marked", IndexUpdate(status="marked")),)
-        assert not await bench.journal.change_all(appends=appends, notes=marks, drops=drops)
+        assert not await bench.journal.change_all(Changes(appends=appends, notes=marks, drops=drops))
     assert await _names(bench.journal) == {"free", "marked", "mine", "held"}
     assert [item.data for item in await everything(bench, "free")] == [b"free"]
     assert await everything(bench, "mine") == []
     assert all(row.status == "" for row in await bench.journal.streams())
     await bench.journal.release(held)
-    assert await bench.journal.change_all(appends=appends, drops=("free", "held"))
+    assert await bench.journal.change_all(Changes(appends=appends, drops=("free", "held")))
     assert await _names(bench.journal) == {"marked", "mine"}
 
 
@@ -80,20 +83,20 @@ async def one_refused_append_refuses_all(bench: Bench) -> None:
         (Append("never", (b"b",), 0, 0), Fenced),
     ):
         for appends in ((good, bad), (bad, good)):
-            await refused(bench.journal.change_all(appends=appends, drops=("old",)), kind)
+            await refused(bench.journal.change_all(Changes(appends=appends, drops=("old",))), kind)
     for wrong in (
         (good, Append("two", (bytes(MAX_ITEM + 1),), 0, two.epoch)),
         (good, Append("one", (b"again",), 1, one.epoch)),
     ):
         try:
-            await bench.journal.change_all(appends=wrong)
+            await bench.journal.change_all(Changes(appends=wrong))
         except ValueError:
             continue
         raise AssertionError("was not refused")
     assert await everything(bench, "one") == await everything(bench, "two") == []
     assert [item.data for item in await everything(bench, "old")] == [b"old"]
     assert (await bench.journal.streams(StreamQuery(name="one")))[0].status == ""
-    assert await bench.journal.change_all(appends=(good,))
+    assert await bench.journal.change_all(Changes(appends=(good,)))
 
 
 async def a_full_store_changes_none_of_them(bench: Bench) -> None:
@@ -102,12 +105,12 @@ async def a_full_store_changes_none_of_them(bench: Bench) -> None:
     await add(bench, one, [b"before"])
     bench.fill()
     appends = (Append("one", (b"small",), 1, one.epoch), Append("two", (b"x" * 2_000_000,), 0, two.epoch))
-    await refused(bench.journal.change_all(appends=appends, drops=("old",)), StorageFull)
+    await refused(bench.journal.change_all(Changes(appends=appends, drops=("old",))), StorageFull)
     assert [item.data for item in await everything(bench, "one")] == [b"before"]
     assert await everything(bench, "two") == []
     assert [item.data for item in await everything(bench, "old")] == [b"old"]
     bench.make_room()
-    assert await bench.journal.change_all(appends=appends, drops=("old",))
+    assert await bench.journal.change_all(Changes(appends=appends, drops=("old",)))
     assert await bench.journal.head("two") == 1
     assert "old" not in await _names(bench.journal)
 
@@ -118,7 +121,7 @@ async def what_builds_on_a_change_that_failed_fails_too(bench: Bench) -> None:
     bench.fill()
     big = Append("one", (b"x" * 2_000_000,), 1, one.epoch), Append("two", (b"a",), 0, two.epoch)
     sent = [
-        bench.journal.change_all(appends=big),
+        bench.journal.change_all(Changes(appends=big)),
         add(bench, two, [b"behind it"], after=head_after(0, two.epoch, 1)),
     ]
     results = await asyncio.gather(*sent, return_exceptions=True)
@@ -135,7 +138,9 @@ async def who_waits_is_told_of_every_stream(bench: Bench) -> None:
     grows = asyncio.ensure_future(bench.journal.wait("one", 0))
     goes = asyncio.ensure_future(bench.journal.wait("old", 1))
     await asyncio.sleep(0)
-    assert await bench.journal.change_all(appends=(Append("one", (b"a",), 0, one.epoch),), drops=("old",))
+    assert await bench.journal.change_all(
+        Changes(appends=(Append("one", (b"a",), 0, one.epoch),), drops=("old",))
+    )
     await grows
     await refused(goes, Gone)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import READ_LIMIT, Append, Claim, Grade, IndexUpdate, Item
+from turnbuckle.journal.port import READ_LIMIT, Changes, Claim, Grade, IndexUpdate, Item
 from turnbuckle.journal.tail import items_of
 from turnbuckle.journal.wrapped import WrappedJournal
 from turnbuckle.testing.world.faults import (
@@ -126,20 +126,14 @@ class WorldProcess(WrappedJournal):
     async def close(self) -> None:
         self.dead = True
 
-    async def change_all(
-        self,
-        *,
-        appends: Sequence[Append] = (),
-        notes: Sequence[tuple[str, IndexUpdate]] = (),
-        drops: Sequence[str] = (),
-    ) -> bool:
+    async def change_all(self, changes: Changes) -> bool:
         """One moment, like an append, however many streams it changes."""
         self._live()
-        number, stream = self._luck.appends, next((one.stream for one in appends), "run")
+        number, stream = self._luck.appends, next((one.stream for one in changes.appends), "run")
         self._luck.appends += 1
         if self._luck.comes_at(number):
             await self._append_at(stream, number, "before")
-        changed = await self._journal.change_all(appends=appends, notes=notes, drops=drops)
+        changed = await self._journal.change_all(changes)
         if self._luck.comes_at(number):
             await self._append_at(stream, number, "after")
         return changed

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import Append, Claim, Grade, Held, IndexUpdate, Landed
+from turnbuckle.journal.port import Changes, Claim, Grade, Held, IndexUpdate, Landed
 from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.runtime.conversation import KIND as KEPT
 from turnbuckle.runtime.environment import Environment
@@ -190,17 +190,11 @@ class Life(WorldProcess):
         self._live()
         return self._journal.append_soon(stream, item, after=after, epoch=epoch, landed=landed)
 
-    async def change_all(
-        self,
-        *,
-        appends: Sequence[Append] = (),
-        notes: Sequence[tuple[str, IndexUpdate]] = (),
-        drops: Sequence[str] = (),
-    ) -> bool:
+    async def change_all(self, changes: Changes) -> bool:
         await self._step()
         number = self._world.next_append(self, "before")
-        changed = await self._journal.change_all(appends=appends, notes=notes, drops=drops)
-        for one in appends if changed else ():
+        changed = await self._journal.change_all(changes)
+        for one in changes.appends if changed else ():
             self._world.keep(number, self._number, one.stream, one.items)
         self._world.after_append(self, number)
         await self._step()

@@ -18,6 +18,7 @@ from turnbuckle.errors import RunHeld, SessionBusy
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import (
     Append,
+    Changes,
     Closed,
     Conflict,
     Damaged,
@@ -145,8 +146,8 @@ class FailingJournal(MemoryJournal):
     async def note(self, *args: Any, **named: Any) -> Any:
         return await self._do("note", super().note, *args, **named)
 
-    async def change_all(self, **named: Any) -> Any:
-        return await self._do("change_all", super().change_all, **named)
+    async def change_all(self, changes: Changes) -> Any:
+        return await self._do("change_all", super().change_all, changes)
 
     async def wait(self, *args: Any, **named: Any) -> Any:
         return await self._do("wait", super().wait, *args, **named)
