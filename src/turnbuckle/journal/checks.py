@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from turnbuckle.journal.port import EPOCH_BITS, MAX_ITEM, Merge, TooLarge
+from turnbuckle.journal.port import EPOCH_BITS, MAX_ITEM, Changes, Merge, TooLarge
 
 
 def check_size(items: Sequence[bytes]) -> None:
@@ -10,6 +10,16 @@ def check_size(items: Sequence[bytes]) -> None:
     largest = max(map(len, items), default=0)
     if largest > MAX_ITEM:
         raise TooLarge(largest)
+
+
+def check_distinct(changes: Changes) -> list[str]:
+    """The streams that change. Raises ValueError if one is named in two places, since nobody could say in which
+    order."""
+    appended, noted = (one.stream for one in changes.appends), (name for name, _ in changes.notes)
+    names = [*appended, *noted, *changes.drops]
+    if len(set(names)) != len(names):
+        raise ValueError("a change of several streams names one of them twice")
+    return names
 
 
 def merge_fault(merges: Sequence[Merge]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, structs
 
-from turnbuckle.journal.checks import check_size, merge_fault
+from turnbuckle.journal.checks import check_distinct, check_size, merge_fault
 from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.live import NO_EPOCH, Live, LiveClaims, Waiters
 from turnbuckle.journal.port import (
@@ -277,7 +277,7 @@ class MemoryJournal(LiveClaims):
 
     async def change_all(self, changes: Changes) -> bool:
         self._check_open()
-        changes.check()
+        check_distinct(changes)
         going = [self._streams[name] for name in changes.drops if name in self._streams]
         if any(found.live.held_by(self._monotonic()) for found in going):
             return False

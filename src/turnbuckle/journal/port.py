@@ -129,8 +129,7 @@ class IndexUpdate(Struct, frozen=True, omit_defaults=True):
 
 
 class Append(Struct, frozen=True):
-    """Items for one of several streams that change together. The words mean what they mean for
-    `Journal.append`."""
+    """Items for one of several streams that change together, as for `Journal.append`."""
 
     stream: str
     items: tuple[bytes, ...]
@@ -140,21 +139,11 @@ class Append(Struct, frozen=True):
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """What happens to several streams as a whole. No stream may be named in two places, since nobody could
-    say in which order."""
+    """What happens to several streams as a whole. No stream may be named in two places."""
 
     appends: Sequence[Append] = ()
     notes: Sequence[tuple[str, IndexUpdate]] = ()
     drops: Sequence[str] = ()
-
-    @property
-    def streams(self) -> list[str]:
-        return [*(append.stream for append in self.appends), *(name for name, _ in self.notes), *self.drops]
-
-    def check(self) -> None:
-        """Raises ValueError if a stream is named twice."""
-        if len(set(self.streams)) != len(self.streams):
-            raise ValueError("a change of several streams names one of them twice")
 
 
 class StreamRow(Struct, frozen=True):
@@ -488,8 +477,7 @@ class Journal(Reader, Protocol):
         ...
 
     async def change_all(self, changes: Changes) -> bool:
-        """Change several streams as a whole: everything is stored, and sure when it returns, or nothing is,
-        also if the process dies or the power fails in the middle.
+        """Everything is stored, and sure when it returns, or nothing is, also if the process dies in the middle.
 
         False, and nothing was changed, if one of those to be dropped is claimed. A note on a stream that is
         not there, and the drop of one, are left out. Raises what `append` raises, for any of the appends.

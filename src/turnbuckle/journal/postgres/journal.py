@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from turnbuckle.journal.address import Address, read_address
-from turnbuckle.journal.checks import merge_fault
+from turnbuckle.journal.checks import check_distinct, merge_fault
 from turnbuckle.journal.live import Live
 from turnbuckle.journal.port import (
     READ_BYTES,
@@ -240,7 +240,7 @@ class PostgresJournal(HoldingReader):
 
     async def change_all(self, changes: Changes) -> bool:
         self._check_open()
-        changes.check()
+        check_distinct(changes)
         for _ in changes.appends:  # each may have lost its end
             try:
                 return await self._change_all(changes)
@@ -277,7 +277,7 @@ class PostgresJournal(HoldingReader):
                 self._forget(name)
 
         work = PendingWork(
-            changes.streams,
+            check_distinct(changes),
             Grade.SYNCED,
             settle,
             fences={

@@ -23,7 +23,7 @@ from pathlib import Path
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from turnbuckle.journal.checks import check_size, merge_fault
+from turnbuckle.journal.checks import check_distinct, check_size, merge_fault
 from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.hot import HotTails
 from turnbuckle.journal.live import Live, Waiters
@@ -307,7 +307,7 @@ class SqliteJournal(LiveWrites):
 
     async def change_all(self, changes: Changes) -> bool:
         self._check_open()
-        changes.check()
+        check_distinct(changes)
         going = [live for live in map(self._known, changes.drops) if live.key]
         if any(live.held_by(self._monotonic()) for live in going):
             return False
