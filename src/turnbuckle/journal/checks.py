@@ -13,8 +13,7 @@ def check_size(items: Sequence[bytes]) -> None:
 
 
 def check_distinct(changes: Changes) -> list[str]:
-    """The streams that change. Raises ValueError if one is named in two places, since nobody could say in which
-    order."""
+    """The streams that change. Raises ValueError if one is named twice: which comes first?"""
     appended, noted = (one.stream for one in changes.appends), (name for name, _ in changes.notes)
     names = [*appended, *noted, *changes.drops]
     if len(set(names)) != len(names):

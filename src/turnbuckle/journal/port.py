@@ -477,7 +477,7 @@ class Journal(Reader, Protocol):
         ...
 
     async def change_all(self, changes: Changes) -> bool:
-        """Everything is stored, and sure when it returns, or nothing is, also if the process dies in the middle.
+        """Everything is stored, and sure when it returns, or nothing is, also if the process dies meanwhile.
 
         False, and nothing was changed, if one of those to be dropped is claimed. A note on a stream that is
         not there, and the drop of one, are left out. Raises what `append` raises, for any of the appends.
