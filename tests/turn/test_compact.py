@@ -60,8 +60,8 @@ def turn_of(*messages, own=0, **more):
     )
 
 
-def step_of(turn, window, *, bound=False, policy=POLICY):
-    room = room_of(window, 0, 0.8, None)
+def step_of(turn, window, *, refused=0, bound=False, policy=POLICY):
+    room = room_of(window, refused, 0.8, None)
     return compact.next_step(turn, policy, room, estimate(turn.messages), bound=bound)
 
 
@@ -367,7 +367,7 @@ def test_what_may_fit_is_sent_since_only_its_provider_can_weigh_a_document():
     assert estimate(turn.messages) > 32_000
 
     assert step_of(turn, 32_000) is None, "it goes out"
-    refused = step_of(replace(turn, refused=32_000), 32_000)
+    refused = step_of(turn, 32_000, refused=36_000)
     assert isinstance(refused, GiveUp), "and if it is refused, it ends with words"
     counted = replace(turn, measure=Measure(40_000, 0), measured=len(turn.messages))
     assert isinstance(step_of(counted, 32_000), GiveUp), "its provider has counted it"

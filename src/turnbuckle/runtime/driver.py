@@ -330,8 +330,8 @@ class Driver:
         if await self._stop_is_noted():
             return
         await self._foreign.ready()
-        route = self._policy.route(self._usable(ask.route))
-        size = await self._room.size(self.turn, self._policy, route, ask, self._tools.specs())
+        own = self._tools.specs()
+        route, size = await self._room.fitting(self.turn, self._policy, self._usable, ask, own)
         if isinstance(size.first, Folding):
             ask = compacting.ask_for(self.turn, size.first, self._policy)
             route = self._policy.route(self._usable(ask.route))

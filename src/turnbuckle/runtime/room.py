@@ -1,5 +1,7 @@
 """Before a request goes out: how large it will be, and what is due first if it would not fit."""
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from turnbuckle.runtime.history_book import HistoryBook
@@ -13,6 +15,7 @@ from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.turn.state import Ask, Turn
 from turnbuckle.turn.window import estimate, room_of, tokens_of_tools
 from turnbuckle.vocab.events import Cut, Event
+from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.request import ModelRequest, RunOptions, ToolSpec
 from turnbuckle.wire.registry import rules_of
 
@@ -37,6 +40,26 @@ class RoomKeeper:
         self._histories = histories
         self._tools: dict[bool, int] = {}
 
+    async def fitting(
+        self,
+        turn: Turn,
+        policy: Policy,
+        usable: Callable[[RouteName], RouteName],
+        ask: Ask,
+        own: tuple[ToolSpec, ...],
+    ) -> tuple[RouteFacts, RequestSize]:
+        """Who is asked, and how large that is: whoever answers for the route that is wanted, unless the
+        conversation cannot be made small enough for it, and another one takes it. `usable` is who answers for
+        a route."""
+        full: list[tuple[RouteFacts, RequestSize]] = []
+        wanted = (ask.route, *(route.name for route in policy.routes))
+        for route in map(policy.route, dict.fromkeys(map(usable, wanted))):
+            size = await self.size(turn, policy, route, ask, own)
+            if not isinstance(size.first, GiveUp):
+                return route, size
+            full.append((route, size))
+        return full[0]
+
     async def size(
         self, turn: Turn, policy: Policy, route: RouteFacts, ask: Ask, own: tuple[ToolSpec, ...]
     ) -> RequestSize:
@@ -55,7 +78,7 @@ class RoomKeeper:
         if rules is None:
             nothing = NothingToShrink() if turn.options.compact is not None else None
             return RequestSize(used, guessed, window, nothing)
-        room = room_of(window, turn.refused, rules.threshold, ask.cap or route.cap)
+        room = room_of(window, turn.refused.get(route.name, 0), rules.threshold, ask.cap or route.cap)
         bound = rules_of(route.protocol).reasoning_bound_to_tools
         writer = policy.route(rules.route or route.name)
         summarising = await self._windows.of(writer, used) if writer.name != route.name else window

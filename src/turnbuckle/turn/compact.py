@@ -89,14 +89,15 @@ def refused(turn: Turn, why: Failure | None, reply: Reply) -> Turn:
     is_full = reply.finish == "window"
     if not is_full and (why is None or why.kind not in ("context", "too_large")):
         return turn
-    size = turn.asked_for or estimate(turn.messages)
-    smallest = min(turn.refused, size) if turn.refused else size
+    assert turn.ask is not None
+    route, size = turn.ask.route, turn.asked_for or estimate(turn.messages)
+    smallest = min(turn.refused.get(route, size), size)
     if why is not None and why.taken and turn.guessed:
         ratio = corrected(why.taken, turn.guessed)
         smallest = max(smallest, why.taken)
         measure = Measure(why.taken, 0, ratio, turn.model)
         turn = replace(turn, measure=measure, measured=turn.before_notes)
-    return replace(turn, refused=smallest, refusal=why or turn.refusal)
+    return replace(turn, refused={**turn.refused, route: smallest}, refusal=why or turn.refusal)
 
 
 def next_step(
@@ -180,7 +181,7 @@ def _full(turn: Turn, room: WindowRoom, used: int, why: str) -> GiveUp | None:
     """The honest end. What may fit is sent: nobody but its provider knows what a picture weighs, and the
     limit is not yet the window."""
     new = turn.messages if turn.measure is None else turn.messages[turn.measured :]
-    if not turn.refused and used - int(unsure(new) * max(ratio_of(turn), 1.0)) <= room.most:
+    if not room.was_refused and used - int(unsure(new) * max(ratio_of(turn), 1.0)) <= room.most:
         return None
     words = (
         f"the conversation does not fit the model: it takes about {used:,} tokens of {room.window:,}, "

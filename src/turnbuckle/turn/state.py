@@ -163,8 +163,8 @@ class Turn(Struct, frozen=True):
     guessed: int = 0
     """What the request under way takes by length alone, and what it should take."""
     asked_for: int = 0
-    refused: int = 0
-    """The tokens of the smallest request that was refused as too large; 0: none was."""
+    refused: dict[RouteName, int] = {}
+    """The tokens of the smallest request that a route refused as too large. Another one may take it."""
     refusal: Failure | None = None
     """How its provider said so."""
     unsummarised: int = 0

@@ -49,7 +49,8 @@ _RESULTS = 0.25
 class WindowRoom(Struct, frozen=True):
     """How much there is. `limit`: above so many tokens the history is made smaller; `goal`: and not to
     more than this; `tail`: so much of its end stays as it is; `results`: so much of the newest results
-    does. `most`: so many may be sent where nothing can be made smaller."""
+    does. `most`: so many may be sent where nothing can be made smaller. `was_refused`: its provider has
+    said no to a request of this turn."""
 
     window: int
     limit: int
@@ -57,6 +58,7 @@ class WindowRoom(Struct, frozen=True):
     tail: int
     results: int
     most: int
+    was_refused: bool = False
 
 
 def room_of(window: int | None, refused: int, threshold: float, cap: int | None) -> WindowRoom | None:
@@ -69,7 +71,8 @@ def room_of(window: int | None, refused: int, threshold: float, cap: int | None)
     answer = min(cap or 0, size // 2)
     limit = max(min(int(size * threshold), size - answer), 1)
     most = max(limit, min(int(size * _MOST), size - answer))
-    return WindowRoom(size, limit, int(limit * _GOAL), int(limit * _TAIL), int(limit * _RESULTS), most)
+    goal, tail, results = int(limit * _GOAL), int(limit * _TAIL), int(limit * _RESULTS)
+    return WindowRoom(size, limit, goal, tail, results, most, was_refused=refused > 0)
 
 
 def expected(guessed: int, messages: tuple[Message, ...], measure: Measure | None, model: str) -> int:

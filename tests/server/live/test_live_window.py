@@ -135,6 +135,54 @@ def test_a_summary_by_a_route_of_a_smaller_window_is_asked_for_in_what_fits(
     assert model.refused == []
 
 
+class Windows:
+    """Two models, each of which refuses what is over its own window, in words that name it or do not."""
+
+    def __init__(self, names_it: bool, **windows: int) -> None:
+        self.names_it, self.windows = names_it, windows
+        self.asked: list[str] = []
+
+    def __call__(self, request: LabRequest) -> Iterable[ScriptItem]:
+        model = request.body["model"]
+        self.asked.append(model)
+        taken, window = len(json.dumps(request.body["messages"])) // 4, self.windows[model]
+        if taken > window:
+            words = f"maximum context length is {window} tokens" if self.names_it else "prompt too long"
+            return (Status(400, body=json.dumps({"error": {"message": words}})),)
+        return (Say("Read."), Finish(usage=Usage(input=taken, output=2)))
+
+
+@pytest.mark.requirement("I2", "B10")
+@pytest.mark.parametrize("names_it", [True, False], ids=["the window is named", "no window is named"])
+@pytest.mark.parametrize("wide", [50_000, 6_000], ids=["fits the other", "fits nobody"])
+def test_a_message_that_fits_no_window_but_that_of_another_route_goes_there(
+    tmp_path: Path, names_it: bool, wide: int
+) -> None:
+    """Also where the window is known before anybody is asked."""
+    words, fits = "All of it: " + "word " * 8_000, wide > 10_000
+    model = Windows(names_it, m=4_000, w=wide)
+
+    async def main() -> None:
+        async with lab_provider(model) as behind:
+            other = (
+                '[[routes]]\nname = "wide"\nprotocol = "openai_chat"\nmodel = "w"\napi_key = "any"\n'
+                'base_url = "URL/v1"'
+            )
+            async with serve_live(tmp_path, behind, more=other, tools=NO_TOOLS, server="drain = 0") as server:
+                views, asked = [], []
+                for session, text in (("a", words), ("b", words), ("a", "And now?")):
+                    view = await server.ended(await server.begin(text, session=session))
+                    views.append(view["status"])
+                    asked.append(model.asked)
+                    model.asked = []
+        assert views == [*["completed" if fits else "failed"] * 2, "completed"]
+        assert asked[0] == ["m", "w"]
+        assert asked[1] == ([] if not fits else ["w"]) if names_it else ["m", "w"]
+        assert len(asked[2]) < 10
+
+    run(main())
+
+
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
