@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from turnbuckle.vocab.ids import ProtocolName
+from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire.other_words import in_words_of
 
 ROWS: list[tuple[ProtocolName, ProtocolName, dict[str, Any], dict[str, Any], set[str]]] = [
@@ -32,7 +33,7 @@ ROWS: list[tuple[ProtocolName, ProtocolName, dict[str, Any], dict[str, Any], set
         {"include", "top_logprobs"},
     ),
     ("openai_responses", "openai_chat", {"include": ["reasoning.encrypted_content"], "user": "u"}, {}, set()),
-    ("openai_chat", "anthropic", {"user": "u", "top_k": 4}, {"metadata": {"user_id": "u"}, "top_k": 4}, {"user", "top_k"}),
+    ("openai_chat", "anthropic", {"user": "u", "top_k": 4}, {"metadata": {"user_id": "u"}}, {"user"}),
     ("openai_chat", "anthropic", {"user": "u" * 300, "top_k": "4"}, {}, set()),
     ("openai_responses", "anthropic", {"safety_identifier": "s"}, {"metadata": {"user_id": "s"}}, {"safety_identifier"}),
     (
@@ -77,3 +78,15 @@ def test_a_field_that_both_protocols_know_is_told_in_the_words_of_the_other(
 
     assert dict(made) == said
     assert made.of == names
+
+
+@pytest.mark.requirement("I8")
+@pytest.mark.parametrize("value, said", [(4, {"top_k": 4}), (-1, {}), (True, {}), ("4", {})])
+def test_how_many_tokens_to_choose_from_is_told_where_the_host_takes_it(
+    value: Any, said: dict[str, Any]
+) -> None:
+    """Anthropic's newest version refuses it, as it does temperature."""
+    made = in_words_of("anthropic", "openai_chat", {"top_k": value}, Quirks(sampling=True))
+
+    assert dict(made) == said
+    assert made.of == set(said)

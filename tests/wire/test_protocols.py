@@ -11,7 +11,7 @@ from turnbuckle.lab.provider import served_by
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, text_of
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.vocab.request import ModelRequest, ToolSpec
+from turnbuckle.vocab.request import ModelRequest, NamedTool, RunOptions, ToolSpec
 from turnbuckle.wire.registry import PROTOCOLS
 
 every_protocol = pytest.mark.parametrize("name", PROTOCOL_NAMES)
@@ -105,3 +105,37 @@ def _names(node: ast.Compare | ast.Match) -> bool:
         tried = [case.pattern for case in node.cases]
     constants = [inner for one in tried for inner in ast.walk(one) if isinstance(inner, ast.Constant)]
     return any(inner.value in PROTOCOL_NAMES for inner in constants)
+
+
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
+WISHES = [
+    ("max_output_tokens", 7),
+    ("temperature", 0.0),
+    ("top_p", 0.5),
+    ("stop", ("END",)),
+    ("effort", "low"),
+    ("response_format", {"type": "json_object"}),
+    ("response_format", SCHEMA),
+    ("parallel_calls", False),
+    ("tool_choice", "none"),
+    ("tool_choice", "required"),
+    ("tool_choice", NamedTool("look")),
+    ("strict", True),
+]
+
+
+@pytest.mark.requirement("I8")
+@every_protocol
+@pytest.mark.parametrize("quirks", [Quirks(), Quirks(sampling=True)], ids=["usual", "sampling"])
+@pytest.mark.parametrize("wish, value", WISHES, ids=[f"{wish} {value}"[:40] for wish, value in WISHES])
+def test_a_wish_is_in_the_request_or_the_protocol_says_that_it_is_not(
+    name: ProtocolName, quirks: Quirks, wish: str, value: object
+) -> None:
+    protocol = PROTOCOLS[name]
+    strict = (ToolSpec("look", "Looks.", strict=True),)
+    given = {"tools": strict} if wish == "strict" else {wish: value}
+
+    asked = msgspec.structs.replace(ASKED, **given)
+    changed = protocol.build(asked, quirks) != protocol.build(ASKED, quirks)
+
+    assert changed == (wish not in protocol.unsaid(RunOptions(**given), quirks))

@@ -33,7 +33,7 @@ class PromptCache:
 
     def usage(self, request: LabRequest, output: int = 0) -> Usage:
         """What it counts for this request, which it remembers from here on."""
-        marked = bool(PROTOCOLS[request.protocol].cache_mark)
+        marked = bool(PROTOCOLS[request.protocol].rules.cache_mark)
         beginnings: list[tuple[int, int, bool]] = []
         number, characters = hash(request.model), 0
         for block, mark in blocks(request.body):

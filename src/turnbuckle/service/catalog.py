@@ -5,13 +5,16 @@ A client may also name a route by the model behind it, as far as that is only on
 that lists the names that work: to answer with another model than the one asked for would be a lie.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.errors import InvalidValue, ModelUnknown
 from turnbuckle.turn.policy import Policy
 from turnbuckle.vocab.ids import ProtocolName, RouteName
+from turnbuckle.vocab.quirks import Quirks
 
 AGENT = "agent"
 ON_ROUTE = f"{AGENT}/"
@@ -35,23 +38,30 @@ class ModelChoice(Struct, frozen=True):
     own_tools: bool = False
     protocol: ProtocolName | None = None
     """Of the route that is asked first."""
+    quirks: Quirks = Quirks()
+    """Of its host."""
 
 
 class Catalog:
-    """All models. `routes` are names of routes with the model behind each and its protocol."""
+    """All models. `routes` are names of routes with the model behind each and its protocol; `quirks` are
+    those of their hosts."""
 
-    def __init__(self, routes: Sequence[tuple[RouteName, str, ProtocolName | None]]) -> None:
-        usual = routes[0][2] if routes else None
-        self._known = {AGENT: ModelChoice(AGENT, own_tools=True, protocol=usual)}
+    def __init__(
+        self,
+        routes: Sequence[tuple[RouteName, str, ProtocolName | None]],
+        quirks: Mapping[RouteName, Quirks] = MappingProxyType({}),
+    ) -> None:
         self._on_route = {
-            ON_ROUTE + name: ModelChoice(ON_ROUTE + name, name, True, protocol)
+            ON_ROUTE + name: ModelChoice(ON_ROUTE + name, name, True, protocol, quirks.get(name, Quirks()))
             for name, _, protocol in routes
         }
+        usual = next(iter(self._on_route.values()), ModelChoice(AGENT, own_tools=True))
+        self._known = {AGENT: replace(usual, name=AGENT, route=RouteName(""))}
         if len(routes) > 1:  # else there is nothing to choose
             self._known |= self._on_route
-        for name, _, protocol in routes:
+        for name, _, _ in routes:
             if name != AGENT:
-                self._known[name] = ModelChoice(name, name, protocol=protocol)
+                self._known[name] = replace(self._on_route[ON_ROUTE + name], name=name, own_tools=False)
         models = [model for _, model, _ in routes]
         self._models: dict[str, str] = {name: model for name, model, _ in reversed(routes)}
         self._models |= {ON_ROUTE + name: model for name, model in self._models.items()}

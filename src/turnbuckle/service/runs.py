@@ -76,7 +76,8 @@ class RunService(RunReading):
         super().__init__(stores)
         self.watch = watch
         routes = stores.runs.policy.routes
-        self.catalog = Catalog([(route.name, route.model, route.protocol) for route in routes])
+        quirks = {route.name: route.quirks for route in routes}
+        self.catalog = Catalog([(route.name, route.model, route.protocol) for route in routes], quirks)
         self.opening = stores.runs.rules.opening
         self.client_calls = Handover(finder(stores.journal, stores.runs.policy))
         self._commands = Commands(stores.manager, stores.sessions, self.spending)

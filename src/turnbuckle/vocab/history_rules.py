@@ -55,6 +55,9 @@ class HistoryRules(Struct, frozen=True, kw_only=True):
     """Many hosts speak it, and each knows parts of its own and refuses those of others."""
     takes_own_parts: bool = True
     """Parts of an answer that only its host knows go back to it. Not where it was seen to refuse them."""
+    cache_mark: str = ""
+    """The field by which clients mark what is to be kept in a cache, also those of other protocols. Where one
+    has, we do not."""
 
     # Reasoning
     takes_plain_reasoning: bool = False

@@ -5,12 +5,28 @@ a field that they do not know, and clients of Responses send some with every req
 left out, and the request goes through.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from turnbuckle.vocab.ids import ProtocolName
+from turnbuckle.vocab.quirks import Quirks
 
 Fields = Mapping[str, Any]
+_CALLED: dict[ProtocolName, dict[str, str]] = {
+    "openai_chat": {"parallel_calls": "parallel_tool_calls", "strict": "tools.strict"},
+    "openai_responses": {
+        "parallel_calls": "parallel_tool_calls",
+        "response_format": "text.format",
+        "strict": "tools.strict",
+    },
+    "anthropic": {
+        "stop": "stop_sequences",
+        "parallel_calls": "tool_choice.disable_parallel_tool_use",
+        "response_format": "output_config.format",
+        "strict": "tools.strict",
+    },
+}
+"""How clients call our options, where that is another name."""
 _LOGPROBS = "message.output_text.logprobs"
 _LONGEST_USER = 256
 _INT32 = 1 << 31
@@ -31,6 +47,9 @@ _GENERATION = {
 }
 
 
+_USUAL = Quirks()
+
+
 class OtherWords(dict[str, Any]):
     """Fields in the words of another protocol. `of` are the names of those that they stand for."""
 
@@ -43,13 +62,24 @@ class OtherWords(dict[str, Any]):
         self.of.update(names)
 
 
-def in_words_of(protocol: ProtocolName, spoken: ProtocolName, fields: Fields) -> OtherWords:
+def in_words_of(
+    protocol: ProtocolName, spoken: ProtocolName, fields: Fields, quirks: Quirks = _USUAL
+) -> OtherWords:
     """What of these fields of a client's request a provider of this protocol can be told."""
     made = OtherWords()
     translate = _TRANSLATIONS.get((spoken, protocol))
     if translate is not None:
-        translate({name: value for name, value in fields.items() if value is not None}, made)
+        given = {name: value for name, value in fields.items() if value is not None}
+        if protocol == "anthropic" and not quirks.sampling:
+            given.pop("top_k", None)
+        translate(given, made)
     return made
+
+
+def named_by_client(spoken: ProtocolName, options: Iterable[str]) -> tuple[str, ...]:
+    """The names of options in a client's own words."""
+    names = _CALLED.get(spoken, {})
+    return tuple(names.get(option, option) for option in options)
 
 
 def _chat_to_responses(fields: Fields, made: OtherWords) -> None:

@@ -3,7 +3,7 @@
 Whoever speaks to a provider, plays one, or tells a history to one asks the value. Nobody compares names.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from typing import Protocol as Interface
 
@@ -16,7 +16,7 @@ from turnbuckle.vocab.ids import ProtocolName
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.reply import Reply
-from turnbuckle.vocab.request import ModelRequest, ToolSpec
+from turnbuckle.vocab.request import ModelRequest, RunOptions, ToolSpec
 from turnbuckle.wire.decoder import ProtocolDecoder
 
 QUIRKS_OF_ALL = frozenset({"drafts", "text_after_tools"})
@@ -29,6 +29,11 @@ def bearer_headers(api_key: str, quirks: Quirks) -> dict[str, str]:
     if api_key:
         headers["authorization"] = f"Bearer {api_key}"
     return headers
+
+
+def says_all(options: RunOptions, quirks: Quirks) -> Iterable[str]:
+    """The `unsaid` of a protocol that has words for every wish."""
+    return ()
 
 
 class StreamEncoder(Interface):
@@ -99,10 +104,10 @@ class Protocol(Struct, frozen=True, kw_only=True):
     """How its providers count the tokens of a request without answering it, if they do."""
     headers: Callable[[str, Quirks], dict[str, str]]
     build: Callable[[ModelRequest, Quirks], dict[str, Any]]
+    unsaid: Callable[[RunOptions, Quirks], Iterable[str]] = says_all
+    """The names of options, as they are given, for which it has no words. `build` leaves them out."""
     history_field: str
     """The field of a body that holds the conversation, message by message."""
-    cache_mark: str = ""
-    """The field by which a client may have marked its messages for a cache: then ours are not marked."""
     rules: HistoryRules
     quirks: frozenset[str]
     """The fields of `Quirks` that mean anything here."""

@@ -66,7 +66,7 @@ def longer_prefix(
     if not _can_share(request, protocol) or not _is_whole(new):
         return EncodedPrefix(messages[:end], None)
     raw = msgspec.json.encode(_elements(new, request, protocol, quirks))[1:-1]
-    if protocol.cache_mark and f'"{protocol.cache_mark}":'.encode() in raw:
+    if protocol.rules.cache_mark and f'"{protocol.rules.cache_mark}":'.encode() in raw:
         return EncodedPrefix(messages[:end], None)
     first = prefix.opening if count else len(_elements(opening, request, protocol, quirks))
     return EncodedPrefix(messages[:end], b",".join(filter(None, (prefix.raw, raw))), first)

@@ -13,6 +13,7 @@ from turnbuckle.vocab.messages import (
     Message,
     OpaquePart,
     Part,
+    ProviderState,
     ReasoningPart,
     RefusalPart,
     ResultPart,
@@ -95,7 +96,7 @@ def foreign_state(messages: History, terms: Terms) -> Passed:
         kept = message if same else with_parts(message, tuple(parts))
         # What a client wrote beside a message is not a model's, so that any of its protocol may have it.
         foreign = kept.state is not None and is_foreign(kept.state, terms.rules, "")
-        out.append(replace(kept, state=None) if foreign else kept)
+        out.append(_with_mark(kept, terms) if foreign else kept)
     return Passed(tuple(out), did)
 
 
@@ -173,9 +174,28 @@ def _stateless(part: Part, terms: Terms) -> Part:
     """The part without what only another provider understands, also inside it."""
     if isinstance(part, ResultPart):
         pieces = [piece for piece in part.content if not isinstance(piece, OpaquePart)]
-        content = tuple(replace(piece, state=None) for piece in pieces)
-        return replace(part, content=content, state=None)
-    return replace(part, state=None) if isinstance(part, _STATED) else part
+        content = tuple(replace(piece, state=_mark(piece.state, terms)) for piece in pieces)
+        return replace(part, content=content, state=_mark(part.state, terms))
+    return replace(part, state=_mark(part.state, terms)) if isinstance(part, _STATED) else part
+
+
+def _mark(state: ProviderState | None, terms: Terms) -> ProviderState | None:
+    """What is left of foreign state: where its client wants a cache to begin or end."""
+    name = terms.rules.cache_mark
+    if state is None or not name or state.protocol == terms.rules.protocol:
+        return None
+    mark = state.data.get(name)
+    return ProviderState(terms.rules.protocol, "", {name: mark}) if isinstance(mark, dict) else None
+
+
+def _with_mark(message: Message, terms: Terms) -> Message:
+    """The message without what another protocol's client wrote beside it. A mark there is one of its last
+    part."""
+    last = message.parts[-1] if message.parts else None
+    mark, bare = _mark(message.state, terms), replace(message, state=None)
+    if mark is None or not isinstance(last, _STATED) or last.state is not None:
+        return bare
+    return replace(bare, parts=(*message.parts[:-1], replace(last, state=mark)))
 
 
 def _unbound(part: Part, terms: Terms) -> Part:

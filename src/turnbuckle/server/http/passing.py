@@ -19,7 +19,7 @@ from turnbuckle.server.http.exchange import Exchange, Headers, Problem
 from turnbuckle.service.catalog import ModelChoice
 from turnbuckle.vocab.ids import ProtocolName
 from turnbuckle.vocab.request import RunOptions
-from turnbuckle.wire.other_words import in_words_of
+from turnbuckle.wire.other_words import in_words_of, named_by_client
 from turnbuckle.wire.registry import PROTOCOLS
 
 LEFT_OUT = "x-turnbuckle-left-out"
@@ -77,11 +77,18 @@ def passed_on(
     the client is strict about it."""
     headers, withheld = passable(exchange.headers)
     given = options.extra.get(protocol, {})
-    others = {name: in_words_of(name, protocol, given) for name in PROTOCOLS if name != protocol}
-    left = []
+    others = {
+        name: in_words_of(name, protocol, given, chosen.quirks) for name in PROTOCOLS if name != protocol
+    }
+    left: list[str] = []
     if chosen.protocol != protocol:
-        said = others[chosen.protocol].of if chosen.protocol is not None else ()
-        left = [name for name in only_here if name not in said]
+        left = list(only_here)
+        if chosen.protocol is not None:
+            there, said = PROTOCOLS[chosen.protocol], others[chosen.protocol].of
+            left = [
+                name for name in only_here if name not in said and not _is_mark(name, there.rules.cache_mark)
+            ]
+            left += named_by_client(protocol, there.unsaid(options, chosen.quirks))
     if chosen.own_tools:
         given = {name: value for name, value in given.items() if name not in unknown}
         left += [name for name in unknown if name not in left]
@@ -102,6 +109,11 @@ def passed_on(
             code="not_passed_on",
         )
     return PassedOn(options, tuple(left))
+
+
+def _is_mark(name: str, mark: str) -> bool:
+    """Whether a client has marked a part, a message or a tool for a cache, in the one way that there is."""
+    return bool(mark) and name.endswith(f".{mark}")
 
 
 def with_left_out(headers: Headers, names: tuple[str, ...]) -> Headers:

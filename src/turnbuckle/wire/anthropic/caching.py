@@ -6,10 +6,13 @@ is where this one finds what the last one wrote, however much a round of tools h
 only some twenty blocks from a mark. What is marked says the same without its mark, so that each request still
 begins with the one before.
 
-A client that marks its own body knows better: then nothing is added.
+A client that marks its own body knows better: then nothing is added. Clients of Chat Completions mark theirs
+by the same field, since gateways to this API read it there.
 """
 
 from typing import Any
+
+from turnbuckle.vocab.messages import ProviderState
 
 MARK = {"type": "ephemeral"}
 _UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
@@ -31,6 +34,16 @@ def mark(body: dict[str, Any]) -> None:
         block = next((one for one in reversed(message["content"]) if one["type"] not in _UNMARKABLE), None)
         if block is not None:
             block["cache_control"] = MARK
+
+
+def mark_of(state: ProviderState | None) -> dict[str, Any]:
+    """The mark that a client of another protocol has set on a tool, or on the function in it."""
+    data = state.data if state is not None else {}
+    function = data.get("function")
+    for holder in (data, function if isinstance(function, dict) else {}):
+        if isinstance(holder.get("cache_control"), dict):
+            return {"cache_control": holder["cache_control"]}
+    return {}
 
 
 def _is_marked(body: dict[str, Any]) -> bool:

@@ -37,7 +37,7 @@ from turnbuckle.vocab.messages import (
     words_of,
 )
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
+from turnbuckle.vocab.request import ModelRequest, NamedTool, RunOptions, ToolSpec
 from turnbuckle.wire.anthropic import caching
 from turnbuckle.wire.anthropic.blocks import UNPARSED
 from turnbuckle.wire.protocol import Counting
@@ -108,6 +108,13 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     return body
 
 
+def unsaid(options: RunOptions, quirks: Quirks) -> Iterable[str]:
+    if not quirks.sampling:
+        yield from (name for name in ("temperature", "top_p") if getattr(options, name) is not None)
+    if (options.response_format or {}).get("type") == "json_object":
+        yield "response_format"
+
+
 def counted(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     """What a provider is asked to count: the request, without what is about the answer."""
     body = build(request, quirks)
@@ -147,10 +154,14 @@ def _split_system(messages: tuple[Message, ...]) -> tuple[str | list[dict[str, A
             break
         leading.append(message)
     rest = messages[len(leading) :]
-    if any(BLOCK in _own(message.state) for message in leading):
-        parts = [part for message in leading for part in message.parts]
+    parts = [part for message in leading for part in message.parts]
+    if any(BLOCK in _own(message.state) for message in leading) or any(map(_is_marked, parts)):
         return [block for part in parts if (block := _content_block(part)) is not None], rest
     return "\n\n".join(text for message in leading if (text := words_of(message.parts))), rest
+
+
+def _is_marked(part: Part) -> bool:
+    return isinstance(part, TextPart) and "cache_control" in _own(part.state)
 
 
 def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
@@ -296,7 +307,7 @@ def _plain_text(data: str) -> str:
 
 
 def _tool(tool: ToolSpec, quirks: Quirks) -> dict[str, Any]:
-    beside = _own(tool.state)
+    beside = _own(tool.state) or caching.mark_of(tool.state)
     made: dict[str, Any] = {"name": tool.name}
     if tool.description:
         made["description"] = tool.description

@@ -17,6 +17,7 @@ GEMINI = Protocol(
     counting=request.COUNTING,
     headers=request.headers,
     build=request.build,
+    unsaid=request.unsaid,
     history_field="contents",
     decoder=GeminiDecoder,
     streams_arguments=False,

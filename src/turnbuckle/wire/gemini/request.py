@@ -9,6 +9,7 @@
 """
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from turnbuckle.vocab.messages import (
@@ -26,7 +27,7 @@ from turnbuckle.vocab.messages import (
     words_of,
 )
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
+from turnbuckle.vocab.request import ModelRequest, NamedTool, RunOptions, ToolSpec
 from turnbuckle.wire.protocol import Counting
 from turnbuckle.wire.request_parts import inline_data, object_of
 from turnbuckle.wire.thinking import BUDGETS, word_for
@@ -66,6 +67,13 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         body["generationConfig"] = config
     body.update(extra)
     return body
+
+
+def unsaid(options: RunOptions, quirks: Quirks) -> Iterable[str]:
+    if options.parallel_calls is False:
+        yield "parallel_calls"
+    if any(tool.strict for tool in options.tools):
+        yield "strict"
 
 
 def counted(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:

@@ -16,6 +16,7 @@ OPENAI_RESPONSES = Protocol(
     counting=request.COUNTING,
     headers=bearer_headers,
     build=request.build,
+    unsaid=request.unsaid,
     history_field="input",
     decoder=ResponsesDecoder,
     encoding=ENCODING,

@@ -10,6 +10,7 @@ Reasoning summaries are not asked for: accounts that may not see them have the w
 that wants them says so in `extra`.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from turnbuckle.vocab.free_text import unwrapped
@@ -29,7 +30,7 @@ from turnbuckle.vocab.messages import (
     words_of,
 )
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
+from turnbuckle.vocab.request import ModelRequest, NamedTool, RunOptions, ToolSpec
 from turnbuckle.wire.openai_responses.answer_fields import PART_FIELDS
 from turnbuckle.wire.openai_responses.frames import CALLS
 from turnbuckle.wire.openai_responses.namespaces import in_namespaces, name_in
@@ -46,8 +47,13 @@ def endpoint(request: ModelRequest) -> str:
     return "/responses"
 
 
+def unsaid(options: RunOptions, quirks: Quirks) -> Iterable[str]:
+    if options.stop:
+        yield "stop"
+
+
 def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
-    """The JSON body. Says nothing about what the request leaves open; this wire has no stop sequences."""
+    """The JSON body. Says nothing about what the request leaves open."""
     instructions, messages = _split_instructions(request.messages)
     body: dict[str, Any] = {
         "model": request.model,
