@@ -49,6 +49,11 @@ def torn(file: Path) -> None:
     os.truncate(file, file.stat().st_size - 3 * 4096)
 
 
+def made_a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
 def half_mended(file: Path) -> None:
     """A mend that died after its one step."""
     os.replace(file, file.with_name(MENDED))
@@ -61,6 +66,7 @@ def half_mended(file: Path) -> None:
         (rows_changed, 1, "the checksum does not fit"),
         (zeroed, 1, "is not a database"),
         (torn, 1, "its end is torn off"),
+        (made_a_folder, 1, "is not a file"),
         (half_mended, 0, "sound: 2 streams"),
     ],
     ids=lambda value: getattr(value, "__name__", None),

@@ -154,6 +154,56 @@ def test_any_page_may_be_ruined_and_nothing_false_is_read(folder):
     assert told == len(sound) // page_size
 
 
+@pytest.mark.requirement("E8")
+def test_a_mended_journal_is_sound_whichever_byte_of_the_index_was_changed(folder):
+    """An entry of the index may name another stream than the one that it is found for, and that its checksum
+    fits to."""
+    sound = (folder / DATABASE).read_bytes()
+    entry = bytes((8, 4, 1, 1, 2, 2, 72))  # of item 72 of the second stream
+    place = sound.index(entry)
+    for at in range(len(entry) + 2):
+        for bits in (0xFF, 0x01, 0x80):
+            ruined = folder / f"byte-{at}-{bits}"
+            ruined.mkdir()
+            changed = bytearray(sound)
+            changed[place + at] ^= bits
+            (ruined / DATABASE).write_bytes(changed)
+            mend(ruined)
+            assert check(ruined).sound, (at, bits)
+
+
+@pytest.mark.requirement("E8")
+@pytest.mark.parametrize("place", [b"INTEGER PRIMARY KEY", b"name TEXT", b"INDEX item_place", b"word_stream"])
+def test_a_journal_whose_own_description_is_damaged_is_mended(place, folder):
+    """The library refuses such a file at first, and cannot always say why."""
+    asyncio.run(write_words(folder))
+    sound = (folder / DATABASE).read_bytes()
+    at = sound.index(place)
+    for number in range(len(place)):
+        ruined = folder / f"byte-{number}"
+        ruined.mkdir()
+        changed = bytearray(sound)
+        changed[at + number] ^= 0x80
+        (ruined / DATABASE).write_bytes(changed)
+        mend(ruined)
+        assert check(ruined).sound
+
+
+@pytest.mark.requirement("E8")
+def test_a_row_that_no_journal_can_hold_is_left_out_and_told(folder):
+    connection = sqlite3.connect(folder / DATABASE, isolation_level=None)
+    (whole,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'stream'").fetchone()
+    rewrite(connection, whole.replace("title TEXT NOT NULL", "title TEXT"), "stream")
+    connection.close()
+    change(folder, "UPDATE stream SET title = NULL WHERE id = 2")
+    connection = sqlite3.connect(folder / DATABASE, isolation_level=None)
+    rewrite(connection, whole, "stream")
+    connection.close()
+    assert any("cannot be kept" in problem.why for problem in mend(folder).problems)
+    report = check(folder)
+    assert (report.sound, report.streams, report.items) == (True, 2, 2 * ITEMS)
+
+
 @pytest.mark.requirement("E8", "G7")
 def test_mending_keeps_the_words_and_makes_their_index_anew(folder):
     asyncio.run(write_words(folder))
@@ -251,8 +301,35 @@ def test_items_that_are_missing_in_the_index_alone_are_kept_also_at_the_end_of_a
         assert asyncio.run(numbers(folder, stream)) == [first_seq(0) + place for place in range(ITEMS)]
 
 
-def rewrite(connection: sqlite3.Connection, sql: str) -> None:
-    """Say something else of the index of items, without changing it."""
+@pytest.mark.requirement("E8", "E10")
+def test_a_stream_is_deleted_also_where_its_index_leads_nowhere(folder):
+    """Entries of the index that no row belongs to cannot be deleted, however often that is tried."""
+    sound = (folder / DATABASE).read_bytes()
+    entry = bytes((8, 4, 1, 1, 2, 2, 72))  # of item 72 of the second stream
+    place = sound.index(entry)
+
+    async def delete(ruined: Path) -> None:
+        journal = SqliteJournal(ruined)
+        try:
+            async with asyncio.timeout(100):
+                assert await journal.drop("second")
+        except StorageError:
+            return
+        finally:
+            await journal.close()
+
+    for at in range(len(entry) + 2):
+        for bits in (0xFF, 0x01, 0x80):
+            ruined = folder / f"byte-{at}-{bits}"
+            ruined.mkdir()
+            changed = bytearray(sound)
+            changed[place + at] ^= bits
+            (ruined / DATABASE).write_bytes(changed)
+            asyncio.run(delete(ruined))
+
+
+def rewrite(connection: sqlite3.Connection, sql: str, name: str = "item_place") -> None:
+    """Say something else of the index of items, or of a table, without changing it."""
     connection.execute("PRAGMA writable_schema=ON")
-    connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'item_place'", (sql,))
+    connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (sql, name))
     connection.execute("PRAGMA writable_schema=OFF")

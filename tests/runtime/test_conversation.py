@@ -1,11 +1,15 @@
 """The conversation is stored once: a run stores what it adds, and what it stands on is the same after anything."""
 
+import asyncio
+from itertools import pairwise
+
 import pytest
 from support.runs.approval_runs import HELLO, new_run, run_scenario
 
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import StreamQuery
+from turnbuckle.journal.port import EVERY_STREAM, READ_LIMIT, StreamQuery
+from turnbuckle.journal.wrapped import WrappedJournal
 from turnbuckle.runtime import conversation
 from turnbuckle.runtime.conversation import KIND, MOST_KEPT, Conversation, Conversations, Link, merged
 from turnbuckle.runtime.history_book import HistoryBook
@@ -118,11 +122,14 @@ def test_deleting_a_run_costs_the_conversation_that_run_only(gone):
 
 
 @pytest.mark.requirement("E9", "G8")
+@pytest.mark.parametrize("generations", [1, 3])
 @pytest.mark.parametrize("what", ["run", "session"])
-def test_a_fork_shares_by_reference_and_keeps_what_it_shares_when_that_is_deleted(what):
+def test_a_fork_shares_by_reference_and_keeps_what_it_shares_when_that_is_deleted(what, generations):
     async def story(world):
         await say(world, "A", "B", "C")
-        await world.sessions.fork(SESSION, FORK, USER, "", RunId("r-B"))
+        names = [SESSION, *(SessionId(f"fork-{number}") for number in range(1, generations)), FORK]
+        for parent, fork in pairwise(names):
+            await world.sessions.fork(parent, fork, USER, "", RunId("r-B") if parent == SESSION else None)
         size = sum(len(item.data) for item in await world.journal.read(FORK))
         before = await world.sessions.history(FORK)
         if what == "run":
@@ -139,6 +146,79 @@ def test_a_fork_shares_by_reference_and_keeps_what_it_shares_when_that_is_delete
     assert size < 400
     assert before == after
     assert left == []
+
+
+@pytest.mark.requirement("E12", "G8")
+@pytest.mark.parametrize("middle", [False, True], ids=["the first", "the one between, then the first"])
+@pytest.mark.parametrize("how", ["nothing was said between", "before its answer", "behind its answer"])
+def test_a_fork_of_a_fork_keeps_what_it_shares_whichever_session_is_deleted(how, middle):
+    """As long as nothing was said in a fork, a fork of it stands on the first session itself."""
+
+    async def scenario(harness):
+        runs = harness.process()
+        sessions = Sessions(harness.journal, runs)
+        first, again = SessionId("first"), SessionId("again")
+        await sessions.create(first, "ann")
+        begun = await runs.begin(new_run(session=first, user="ann"))
+        await begun.outcome()
+        await sessions.fork(first, FORK, "ann", "", begun.run)
+        between, at = None, 0 if how == "before its answer" else None
+        if how != "nothing was said between":
+            running = await runs.begin(new_run(session=FORK, user="ann", history=(), base=MADE_WITH))
+            await running.outcome()
+            between = running.run
+        await sessions.fork(FORK, again, "ann", "", between, at)
+        before = [await sessions.history(name) for name in (FORK, again)]
+        await sessions.delete(gone := FORK if middle else first)
+        if middle:
+            await sessions.delete(first)
+        cold = Sessions(harness.journal, harness.process())
+        left = [name for name in (FORK, again) if name != gone]
+        assert [await cold.history(name) for name in left] == before[-len(left) :]
+        assert len(before[1]) >= 2
+        for name in left:
+            await sessions.delete(name)
+        assert await harness.journal.streams(StreamQuery(kind=KIND)) == []
+
+    run_scenario(scenario, HELLO, HELLO)
+
+
+class SlowJournal(WrappedJournal):
+    """Others get their turn before anything is read."""
+
+    async def read(self, stream, after=0, limit=READ_LIMIT):
+        await asyncio.sleep(0)
+        return await super().read(stream, after, limit)
+
+    async def streams(self, wanted=EVERY_STREAM, after=None, limit=50):
+        await asyncio.sleep(0)
+        return await super().streams(wanted, after, limit)
+
+
+@pytest.mark.requirement("E12", "G8")
+@pytest.mark.parametrize("steps", range(0, 40))
+def test_a_fork_of_a_fork_may_be_made_while_the_first_session_is_deleted(steps):
+    async def scenario(harness):
+        harness.journal = SlowJournal(harness.journal)
+        runs = harness.process()
+        sessions = Sessions(harness.journal, runs)
+        first, again = SessionId("first"), SessionId("again")
+        await sessions.create(first, "ann")
+        begun = await runs.begin(new_run(session=first, user="ann"))
+        await begun.outcome()
+        await sessions.fork(first, FORK, "ann", "", begun.run)
+
+        async def fork():
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            return await sessions.fork(FORK, again, "ann", "")
+
+        _, made = await asyncio.gather(sessions.delete(first), fork())
+        assert made
+        cold = Sessions(harness.journal, harness.process())
+        assert len(await cold.history(again)) >= 2
+
+    run_scenario(scenario, HELLO)
 
 
 @pytest.mark.requirement("C5")

@@ -291,6 +291,19 @@ class Conversations:
             raise elsewhere(run, session)
         return link
 
+    async def lender(self, session: SessionId) -> SessionId:
+        """The session that holds what this one was made with: itself, or the one that it was forked from.
+        Raises Damaged."""
+        link = await self._kept_link(session) or await self._made_link(session)
+        if link is None or not link.base:
+            return session
+        try:
+            return (await self.link(link.base, session)).session
+        except Damaged:
+            if await self._kept_link(session) is None:
+                raise
+            return session  # what it shared was deleted in this moment, and is its own now
+
     async def _is_shared_with(self, run: RunId, fork: SessionId) -> bool:
         """Whether a session was made to stand on this run of another one, by the owner of both."""
         link = await self._made_link(fork)

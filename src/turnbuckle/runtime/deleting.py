@@ -49,13 +49,26 @@ class Replacing:
 
     async def forks(self, session: SessionId, run: RunId | None = None) -> None:
         """Keep what forks share with a session; with one run of it, if that is named. Raises SessionBusy."""
-        for row in await listed(self._journal, StreamQuery(kind=FORK, parent=session)):
-            fork = SessionId(row.name.removeprefix(fork_name(SessionId(""))))
-            if not await self._journal.head(fork):
-                continue  # it was never made
-            base = (await self._conversations.link(SESSION, fork)).base
-            if base and (run is None or await self._conversations.stands_on(base, fork, run)):
+        async for fork, base in self._standing_on(session):
+            if run is None or await self._conversations.stands_on(base, fork, run):
                 await self._keep(fork, fork, await self._shared(fork))
+
+    async def _standing_on(self, session: SessionId) -> AsyncIterator[tuple[SessionId, RunId]]:
+        """Every fork of a session, and the run that it begins with. A fork of a fork in which nothing was
+        said stands on the same run as that one."""
+        parents = [session]
+        while parents:
+            parent = parents.pop()
+            for row in await listed(self._journal, StreamQuery(kind=FORK, parent=parent)):
+                fork = SessionId(row.name.removeprefix(fork_name(SessionId(""))))
+                if not await self._journal.head(fork):
+                    continue  # it was never made
+                base = (await self._conversations.link(SESSION, fork)).base
+                is_own = base and (await self._conversations.link(base, fork)).session == session
+                if base and (is_own or parent == session):
+                    yield fork, base
+                if is_own:
+                    parents.append(fork)
 
     async def _shared(self, fork: SessionId) -> Link:
         """All that a fork shares, with the compaction by which its model is told of it. The messages behind

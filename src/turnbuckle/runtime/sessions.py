@@ -6,7 +6,8 @@ index holds the title and the owner. Whether something runs in it is not stored 
 runs.
 """
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from turnbuckle.errors import SessionBusy, SessionUnknown
 from turnbuckle.journal.port import Changes, Grade, Held, IndexUpdate, Journal, StreamQuery, StreamRow
@@ -181,7 +182,7 @@ class Sessions:
         ran runs again. False if there is a session with the new name already. Raises SessionUnknown."""
         if run is not None and not await self._has(session, run):
             raise SessionUnknown(f"the session {session} has no run {run}")
-        async with self.runs.conversations.sharing.of(session):
+        async with self._shared_with(session):
             state = await self.state(session)
             chosen = run or await last_run(self.journal, session, state)
             if chosen is not None:
@@ -192,6 +193,17 @@ class Sessions:
                 self.runs.environment.wall(), link.own, forked_from, {}, link.base, link.opening
             )
             return await self._create(new, user, title, fact, session)
+
+    @asynccontextmanager
+    async def _shared_with(self, session: SessionId) -> AsyncIterator[None]:
+        """Nothing of a session is deleted inside of this, nor of the one that it was itself forked from: its
+        forks may stand on that."""
+        conversations = self.runs.conversations
+        async with conversations.sharing.of(session), AsyncExitStack() as stack:
+            lender = await conversations.lender(session)
+            if lender != session:
+                await stack.enter_async_context(conversations.sharing.of(lender))
+            yield
 
     async def _has(self, session: SessionId, run: RunId) -> bool:
         return bool(await self.journal.streams(StreamQuery(kind=RUN, parent=session, name=run), limit=1))

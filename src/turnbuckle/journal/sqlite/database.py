@@ -70,6 +70,8 @@ _WORDS = (
         INSERT INTO word_index(word_index, rowid, text) VALUES('delete', old.id, old.text); END""",
 )
 SCHEMA = (*_STREAMS, *_LISTS, *_WORDS)
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""What the library raises. It cannot decode its own message if that quotes damaged words."""
 
 
 class SqlCursor(Protocol):
@@ -110,6 +112,7 @@ def open_to_write(
     newest: int = FORMAT,
 ) -> SqlConnection:
     """The only connection that writes. Makes the file, or brings it to the newest version."""
+    refuse_folder(file)
     with storage_errors():
         connection = connect(file)
     try:
@@ -134,6 +137,7 @@ def open_to_write(
 def open_to_read(file: Path, connect: Connect = connect, *, torn: bool = False) -> SqlConnection:
     """A connection that can change nothing, and works beside a living writer. Of a file that is `torn` it
     gives what is left, which the library refuses otherwise."""
+    refuse_folder(file)
     if not file.exists():
         raise StorageFailed(f"there is no journal at {file}")
     with storage_errors():
@@ -148,6 +152,12 @@ def open_to_read(file: Path, connect: Connect = connect, *, torn: bool = False) 
         connection.close()
         raise
     return connection
+
+
+def refuse_folder(file: Path) -> None:
+    """The library does not say why it cannot open one."""
+    if file.is_dir():
+        raise FormatUnknown(f"{file} is not a file: move it away, or put a backup in its place")
 
 
 def _check_modules(connection: SqlConnection) -> None:
@@ -219,7 +229,7 @@ def storage_errors(stream: str = "") -> Iterator[None]:
     """Turn what the library raises into the journal's own errors."""
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
+    except (*UNREADABLE, OSError) as error:
         raise translated(error, stream) from error
 
 
@@ -252,6 +262,6 @@ def _translated(error: Exception, stream: str) -> StorageError:
         return FormatUnknown(
             f"the journal's file is not a database ({error}): move it away, or put a backup in its place"
         )
-    if primary == sqlite3.SQLITE_CORRUPT:
+    if primary == sqlite3.SQLITE_CORRUPT or isinstance(error, UnicodeDecodeError):
         return Damaged(stream, None, f"the database is damaged: {error}")
     return StorageFailed(f"{error} ({name})")

@@ -13,13 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from turnbuckle.journal.port import FormatUnknown
+from turnbuckle.journal.port import Damaged, FormatUnknown
 from turnbuckle.journal.report import JournalReport, StreamDamage
 from turnbuckle.journal.sqlite.database import (
     FORMAT,
+    UNREADABLE,
     SqlConnection,
     open_to_read,
     open_to_write,
+    refuse_folder,
     storage_errors,
     transaction,
     version_of,
@@ -51,9 +53,9 @@ def check(folder: Path) -> JournalReport:
     """Look at everything. Works beside a living server. Raises only if there is no journal that could be
     looked at."""
     finish_mend_if_free(folder)
-    connection = _opened(folder / DATABASE)
+    connection, problem = _opened(folder / DATABASE)
     try:
-        return _examine(connection, folder / DATABASE, None)
+        return _examine(connection, folder / DATABASE, problem, None)
     finally:
         connection.close()
 
@@ -68,10 +70,10 @@ def mend(folder: Path) -> JournalReport:
             return report
         file, fresh = folder / DATABASE, folder / f"{DATABASE}.new"
         _remove(fresh)
-        old, new = _opened(file), open_to_write(fresh)
+        (old, problem), new = _opened(file), open_to_write(fresh)
         try:
             with storage_errors(), transaction(new):
-                report = _examine(old, file, new)
+                report = _examine(old, file, problem, new)
             new.execute(
                 "PRAGMA journal_mode=DELETE"
             ).fetchall()  # everything into the one file before it is renamed
@@ -117,29 +119,39 @@ def vacuum(folder: Path) -> None:
         lock.release()
 
 
-def _opened(file: Path) -> SqlConnection:
-    """To be read, also if its end is missing."""
-    return open_to_read(file, torn=file.exists() and torn(file).startswith(TORN))
+def _opened(file: Path) -> tuple[SqlConnection, str]:
+    """To be read, also if its end is missing or its description of itself is damaged; and what is wrong with
+    it as a whole."""
+    refuse_folder(file)
+    problem = torn(file) if file.exists() else ""
+    try:
+        return open_to_read(file, torn=problem.startswith(TORN)), problem
+    except Damaged as error:
+        return open_to_read(file, torn=True), problem or str(error)
 
 
-def _examine(connection: SqlConnection, file: Path, copy_to: SqlConnection | None) -> JournalReport:
+def _examine(
+    connection: SqlConnection, file: Path, problem: str, copy_to: SqlConnection | None
+) -> JournalReport:
     with storage_errors():
         version = version_of(connection, file)
     if not version:
         raise FormatUnknown(f"{file} is empty")
     structure = _structure(connection)
-    if problem := torn(file):
+    if problem:
         structure.insert(0, problem)
     problems: list[StreamDamage] = []
     keys: set[int] = set()
     items = size = 0
     ends = _ends(connection) if structure else {}
     for row in _safely(connection, _STREAMS, (), problems, ""):
-        keys.add(row[0])
         if copy_to is not None:
             columns = ("id", *COLUMNS)[: len(row)]  # an older file has fewer
             marks = ", ".join("?" * len(row))
-            copy_to.execute(f"INSERT INTO stream({', '.join(columns)}) VALUES({marks})", row)
+            into = f"INSERT INTO stream({', '.join(columns)}) VALUES({marks})"
+            if not _copied(copy_to, into, row, str(row[1]), problems):
+                continue
+        keys.add(row[0])
         for good in _good_rows(connection, row[0], row[1], ends.get(row[0], 0), problems):
             items += len(good)
             size += sum(len(data) for _, _, _, data in good)
@@ -147,11 +159,25 @@ def _examine(connection: SqlConnection, file: Path, copy_to: SqlConnection | Non
                 copy_to.executemany(INSERT_ITEM, good)
     for word in _safely(connection, _WORDS, (), problems, ""):
         if copy_to is not None and word[1] in keys:
-            copy_to.execute("INSERT INTO word(id, stream, is_title, text) VALUES(?, ?, ?, ?)", word)
+            into = "INSERT INTO word(id, stream, is_title, text) VALUES(?, ?, ?, ?)"
+            _copied(copy_to, into, word, "", problems)
     if copy_to is not None:
         for step in range(version, FORMAT):
             MIGRATIONS[step](copy_to)
     return JournalReport(version, len(keys), items, size, tuple(problems), tuple(structure))
+
+
+def _copied(
+    copy_to: SqlConnection, sql: str, row: tuple[Any, ...], stream: str, problems: list[StreamDamage]
+) -> bool:
+    """Whether a sound journal can hold this row. In a damaged one a column may be empty, or a key be there
+    twice."""
+    try:
+        copy_to.execute(sql, row)
+    except sqlite3.IntegrityError as error:
+        problems.append(StreamDamage(stream, None, 0, f"its row cannot be kept: {error}"))
+        return False
+    return True
 
 
 def _ends(connection: SqlConnection) -> dict[int, int]:
@@ -197,7 +223,7 @@ def _sound_rows(
             )
             break
         last = row[1]
-        portion.append((row[0], row[1], row[2], row[3]))
+        portion.append((key, row[1], row[2], row[3]))  # the index may name another stream
         if len(portion) == _CHUNK:
             yield portion
             portion = []
@@ -210,14 +236,14 @@ def _safely(
     """The rows of a query until the database itself gives up."""
     try:
         yield from connection.execute(sql, values)
-    except sqlite3.Error as error:
+    except UNREADABLE as error:
         problems.append(StreamDamage(stream, None, 0, f"cannot be read further: {error}"))
 
 
 def _structure(connection: SqlConnection) -> list[str]:
     try:
         said = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
-    except sqlite3.Error as error:
+    except UNREADABLE as error:
         return [str(error)]
     return [] if said == ["ok"] else said
 

@@ -35,6 +35,7 @@ from turnbuckle.journal.port import (
     SEARCH_LIMIT,
     Changes,
     Claim,
+    Damaged,
     Gone,
     Grade,
     Held,
@@ -367,16 +368,22 @@ class SqliteJournal(LiveWrites):
 
     async def _sweep(self, live: Live, key: int) -> None:
         """Delete a dropped stream's items and words, a bounded number at a time, since others want to write
-        too."""
-        while self._is_left(key):
+        too. Raises Damaged where nothing goes, since a damaged index leads to rows that are not there."""
+        before = None
+        while (left := self._left(key)) != (None, 0):
+            if left == before:
+                error = Damaged(live.name, None, "what was deleted cannot be taken out of the file")
+                self._book.failed(error)
+                raise error
+            before = left
             statements: list[rows.Statement] = [(sql, (key,)) for sql in rows.SWEEP]
             await self._commit(live, Grade.FLUSHED, [], statements, size=IN_THREAD)
         await self._commit(live, Grade.FLUSHED, [], [("DELETE FROM dropped WHERE stream = ?", (key,))])
 
-    def _is_left(self, key: int) -> bool:
+    def _left(self, key: int) -> tuple[int | None, int]:
         self._check_open()
         with self._looking():
-            return rows.has_rows(self._reading, key)
+            return rows.rows_left(self._reading, key)
 
     async def look(self) -> None:
         self._check_open()

@@ -81,7 +81,8 @@ def _sample(connection: SqlConnection) -> None:
         if found is None:
             continue
         for seq, stored, data in connection.execute(_NEWEST, (found[0],)).fetchall():
-            if why := fault(int(found[0]), seq - 1, seq, stored, data):
+            before = seq - 1 if type(seq) is int else 0
+            if why := fault(int(found[0]), before, seq, stored, data):
                 raise Damaged(str(found[1]), seq, why)
 
 

@@ -92,8 +92,11 @@ def trusted(stream: str, key: int, after: int, rows: Iterable[tuple[int, int, by
     return items
 
 
-def fault(key: int, last: int, seq: int, stored: int, data: object) -> str:
-    """What is wrong with a row that follows `last`; empty if nothing is."""
+def fault(key: int, last: int, seq: object, stored: object, data: object) -> str:
+    """What is wrong with a row that follows `last`; empty if nothing is. In a damaged file a column may hold
+    anything."""
+    if type(seq) is not int or type(stored) is not int:
+        return "its number or checksum is not a number"
     first = seq if stored <= SUM_MASK else seq - (stored >> SUM_BITS)
     if first > last + 1 and first & _EPOCH_MASK != 1:  # a cursor may stand inside of what was merged
         return f"items are missing after {last}"
@@ -140,12 +143,14 @@ def find_head(connection: SqlConnection, key: int) -> int:
     )
 
 
-def has_rows(connection: SqlConnection, key: int) -> bool:
-    """Whether anything of a stream is left, whether or not it is still in the index."""
+def rows_left(connection: SqlConnection, key: int) -> tuple[int | None, int]:
+    """What is left of a stream, whether or not it is still in the index: its first item, and how many words.
+    With every part that is deleted one of them changes."""
     sql = (
-        "SELECT EXISTS(SELECT 1 FROM item WHERE stream = ?1) OR EXISTS(SELECT 1 FROM word WHERE stream = ?1)"
+        "SELECT (SELECT min(seq) FROM item WHERE stream = ?1), (SELECT count(*) FROM word WHERE stream = ?1)"
     )
-    return bool(connection.execute(sql, (key,)).fetchone()[0])
+    first, words = connection.execute(sql, (key,)).fetchone()
+    return first, words
 
 
 def highest_key(connection: SqlConnection) -> int:
