@@ -241,3 +241,23 @@ def test_a_server_behind_another_server_refuses_what_it_found(here: Path):
     (told,) = asyncio.run(start())
     assert "lifespan.startup.failed" in str(told)
     assert "turnbuckle trust" in str(told)
+
+
+def test_a_long_list_costs_no_more_looks_at_the_disk_than_a_short_one(here, monkeypatch):
+    asked: list[object] = []
+    really = os.path.realpath
+
+    def counted(path):
+        asked.append(path)
+        return really(path)
+
+    monkeypatch.setattr(os.path, "realpath", counted)
+    store = TrustStore()
+    counts = []
+    for number in range(40):
+        asked.clear()
+        store.accept(here.parent / f"{number}.toml", "digest")
+        assert store.holds(here.parent / f"{number}.toml", "digest")
+        counts.append(len(asked))
+    assert set(counts) == {counts[0]}
+    assert len(store.entries()) == 40

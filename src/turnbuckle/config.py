@@ -14,6 +14,7 @@ import tomllib
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from turnbuckle.vocab.redaction import without_credentials, without_secrets_in_u
 FILE = "turnbuckle.toml"
 PREFIX = "TURNBUCKLE_"
 REHEARSAL = "rehearsal"
+_hints_of = cache(typing.get_type_hints)
 
 Where = tuple[str | int, ...]
 
@@ -326,10 +328,8 @@ def _check_open(given: dict[str, Any], kind: Any, where: Where, place: Any) -> N
                 _check(given[key], shape, (*where, key), place)
 
 
-def _fields_of(kind: Any) -> dict[str, Any] | None:
-    if isinstance(kind, type) and issubclass(kind, Struct):
-        return typing.get_type_hints(kind)
-    return None
+def _fields_of(kind: Any) -> Mapping[str, Any] | None:
+    return _hints_of(kind) if isinstance(kind, type) and issubclass(kind, Struct) else None
 
 
 def _type_at(where: Where) -> Any:

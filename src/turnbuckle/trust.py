@@ -365,7 +365,8 @@ class TrustStore:
 
     def holds(self, path: str | Path, digest: str) -> bool:
         """Whether this file was accepted with this content."""
-        return any(entry.path == _real(path) and entry.digest == digest for entry in self.entries())
+        real = _real(path)
+        return any(entry.path == real and entry.digest == digest for entry in self.entries())
 
     def entries(self) -> tuple[Trusted, ...]:
         """What was accepted, in the order of that. Raises ConfigError for a list that others may write."""
@@ -390,17 +391,19 @@ class TrustStore:
     def accept(self, path: str | Path, digest: str, now: float | None = None) -> None:
         """From now on this file with this content may be used, and not what it was before. Raises
         ConfigError."""
+        real = _real(path)
         with self._alone():
-            kept = [entry for entry in self.entries() if entry.path != _real(path)]
+            kept = [entry for entry in self.entries() if entry.path != real]
             if len(kept) >= _MOST_ENTRIES:
                 kept = [entry for entry in kept if os.path.exists(entry.path)][-_MOST_ENTRIES:]
-            self._write((*kept, Trusted(_real(path), digest, time.time() if now is None else now)))
+            self._write((*kept, Trusted(real, digest, time.time() if now is None else now)))
 
     def remove(self, path: str | Path) -> bool:
         """Forget a file. False if it was not accepted. Raises ConfigError."""
+        real = _real(path)
         with self._alone():
             entries = self.entries()
-            kept = tuple(entry for entry in entries if entry.path != _real(path))
+            kept = tuple(entry for entry in entries if entry.path != real)
             if len(kept) == len(entries):
                 return False
             self._write(kept)

@@ -1,6 +1,7 @@
 """The console's files, as the package carries them: read once, and known by what is in them."""
 
 import hashlib
+from functools import cache
 from importlib.resources import files
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ class Asset(Struct, frozen=True):
     tag: str
 
 
+@cache
 def load_assets() -> dict[str, Asset]:
     """All files of the console, by name."""
     found = {}

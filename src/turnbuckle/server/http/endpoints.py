@@ -6,6 +6,7 @@ slashes included. Parts are unescaped after the path was split, so an escaped sl
 request goes.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
@@ -122,15 +123,21 @@ def names_of(path: str) -> list[str]:
 
 
 def with_document(endpoints: Iterable[Endpoint], version: str) -> tuple[Endpoint, ...]:
-    """The endpoints, and one more that tells of them all."""
+    """The endpoints, and one more that tells of them all. Describing them takes longer than all else that a
+    server does at its start, and most servers are never asked: whoever asks first waits for it, and nobody
+    else."""
     rows = tuple(endpoints)
     told: bytes = b""
 
+    def made() -> bytes:
+        return msgspec.json.encode(document(everything, version=version))
+
     async def tell(exchange: Exchange) -> Answer:
+        nonlocal told
+        told = told or await asyncio.to_thread(made)
         return Answer(200, told)
 
     given = {200: (Given("The document.", {"type": "object"}),)}
     doc = Operation("describe", "This document", "health", answers=given)
     everything = (*rows, Endpoint("GET", "/openapi.json", tell, doc, open=True))
-    told = msgspec.json.encode(document(everything, version=version))
     return everything
