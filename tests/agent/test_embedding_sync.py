@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.agents.open_agent import agent, outcome_of
 
-from turnbuckle import Agent, ToolBegun, ToolContext, tool
+from turnbuckle import Agent, ToolBegun, ToolContext, ToolEnded, tool
 
 
 def test_a_script_runs_tasks_and_streams_without_any_event_loop(tmp_path: Path):
@@ -112,3 +112,29 @@ def test_a_tool_may_use_the_agent_that_it_belongs_to_from_its_thread(tmp_path: P
         events = list(opened.stream_sync("call delegate with {}"))
         assert [event.tool for event in events if isinstance(event, ToolBegun)] == ["delegate"]
         assert "from inside" in opened.sync(opened.wait(events[0].run)).text
+
+
+@pytest.mark.parametrize("wish", [SystemExit(2), KeyboardInterrupt()], ids=["exit", "keyboard"])
+def test_a_function_that_answers_may_not_leave_the_program_and_that_is_no_consent(
+    tmp_path: Path, wish: BaseException
+):
+    """Such an exception used to end the agent's thread, and whoever waited for the run waited for ever."""
+
+    def ask(question: object) -> bool:
+        raise wish
+
+    with agent(tmp_path, approval={"shell": "ask"}, ask=ask) as opened:
+        ended = [event for event in opened.stream_sync("run touch a.txt") if isinstance(event, ToolEnded)]
+        assert [event.status for event in ended] == ["denied"]
+        assert opened.run_sync("say hello").ok
+    assert not (tmp_path / "a.txt").exists()
+
+
+def test_whoever_waits_for_a_task_that_leaves_is_told_and_the_agent_goes_on(tmp_path: Path):
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    with agent(tmp_path) as opened:
+        with pytest.raises(SystemExit):
+            opened.sync(leave())
+        assert opened.run_sync("say hello").ok

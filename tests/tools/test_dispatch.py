@@ -63,6 +63,8 @@ def fail(how: str) -> Any:
         "value": ValueError(f"bad value {SECRET}"),
         "key": ValueError("the key sk-abcdefghijklmnop1234567890 is not valid"),
         "exit": SystemExit(3),
+        "keyboard": KeyboardInterrupt("pressed by nobody"),
+        "base": Unusual("not an Exception"),
         "stop": StopIteration("x"),
         "nameless": Nameless(),
         "long": ValueError("x" * 100_000),
@@ -99,6 +101,10 @@ def print_lines(context: ToolContext) -> None:
     """Print from a thread."""
     for number in range(3):
         context.publish(f"line {number}\n")
+
+
+class Unusual(BaseException):
+    """Not caught by `except Exception`."""
 
 
 class Nameless(Exception):
@@ -148,6 +154,8 @@ def test_a_call_that_does_not_fit_never_starts(box: Toolbox, name: str, argument
         ("value", "ValueError: bad value [secret]"),
         ("key", "ValueError: the key [secret] is not valid"),
         ("exit", "SystemExit: 3"),
+        ("keyboard", "KeyboardInterrupt: pressed by nobody"),
+        ("base", "Unusual: not an Exception"),
         ("stop", "StopIteration"),
         ("nameless", "Nameless"),
         ("long", "ValueError: xxx"),

@@ -1,5 +1,6 @@
 """Tools from functions."""
 
+from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -246,3 +247,30 @@ def test_a_bare_decorator_makes_a_tool_that_is_never_repeated():
     assert greet("Ann") == "Hello, Ann."
     with pytest.raises(TypeError, match="needs a docstring"):
         tool(lambda: None)
+
+
+@pytest.mark.requirement("H14")
+def test_a_generator_is_refused_with_what_to_use_instead():
+    with pytest.raises(TypeError, match=r"count is a generator.*ToolContext\.publish"):
+
+        @tool
+        def count() -> Iterator[str]:
+            """Count."""
+            yield "one"
+
+    with pytest.raises(TypeError, match="slowly is a generator"):
+
+        @tool
+        async def slowly() -> AsyncIterator[str]:
+            """Count slowly."""
+            yield "one"
+
+
+def test_a_missing_argument_is_said_in_a_sentence():
+    @tool
+    def greet(name: str) -> str:
+        """Greet somebody."""
+        return name
+
+    with pytest.raises(Misfit, match="^The call lacks the required argument `name`$"):
+        greet.shape.read({})

@@ -105,7 +105,7 @@ class Asker:
                 return answer
             given = await in_thread(lambda: self._ask(question), "turnbuckle-ask")
             return await given if inspect.isawaitable(given) else given
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # these two would end the loop
             log.error("the function that answers questions failed, which is not consent", exc_info=error)
             return False
 

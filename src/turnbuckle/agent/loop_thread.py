@@ -26,10 +26,20 @@ class LoopThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         try:
-            self.loop.run_forever()
+            while not self._ended():
+                pass
         finally:
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.close()
+
+    def _ended(self) -> bool:
+        """Run until `close`. A task that wants to leave the program cannot do so from this thread: whoever
+        waits for the task is told, and nobody else is left waiting."""
+        try:
+            self.loop.run_forever()
+        except (SystemExit, KeyboardInterrupt):
+            return False
+        return True
 
 
 def call_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:

@@ -107,7 +107,7 @@ class Dispatcher:
             if not context.threads:
                 return look(call.arguments, mine)
             return await in_thread(lambda: look(call.arguments, mine))
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             return FileChange("", note=f"what it would change is not known: {_message(error, mine.redactor)}")
 
     async def probe(self, call: RunnableCall, context: ToolContext) -> ProbeAnswer:
@@ -119,7 +119,7 @@ class Dispatcher:
         answer = found.probe
         try:
             return await in_thread(lambda: answer(call.arguments, mine))
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             context.publish(f"The probe of {call.name} failed: {_message(error, context.redactor)}\n")
             return "unknown"
 
@@ -256,8 +256,19 @@ async def _worked(one: Tool, values: dict[str, Any], context: ToolContext, redac
         return _as_outcome(await _in_a_thread(one, values, context))
     except ToolError as error:
         return failed(str(error))
-    except (Exception, SystemExit) as error:
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and _is_ctrl_c(one, context):
+            raise
         return failed(f"{one.name} failed. {_message(error, redactor)}")
+
+
+def _is_ctrl_c(one: Tool, context: ToolContext) -> bool:
+    """Whether somebody may have pressed it: that is only ever told to the main thread. Elsewhere the tool
+    itself raised it, which must not end the loop that everybody waits for."""
+    in_own_thread = one.blocking and context.threads
+    return not in_own_thread and threading.current_thread() is threading.main_thread()
 
 
 async def _in_a_thread(one: Tool, values: dict[str, Any], context: ToolContext) -> Any:

@@ -174,6 +174,7 @@ def _inlined(schema: dict[str, Any], name: str) -> dict[str, Any]:
 def _in_words(fault: str, names: tuple[str, ...]) -> str:
     text = (
         _TOKENS.sub("", fault)
+        .replace("Object missing required field", "The call lacks the required argument")
         .replace("field", "argument")
         .replace("Object", "The call")
         .replace(" - at `$", ": `")

@@ -281,6 +281,11 @@ def tool(
 
     def made(function: Callable[..., Any]) -> Tool:
         description = _first_paragraph(function)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(
+                f"{function.__name__} is a generator, and a tool returns its result; "
+                "what it has to show meanwhile goes to ToolContext.publish"
+            )
         shape = TypedShape(function, (ToolContext, RunContext))
         known = shape.parameters.get("properties", {})
         for argument in (*guarded, *filter(None, (draftable, subject, widens))):
