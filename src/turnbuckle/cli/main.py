@@ -1,6 +1,7 @@
 """The `turnbuckle` command."""
 
 import atexit
+import codecs
 import gc
 import io
 import os
@@ -75,6 +76,20 @@ def _open_standard_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")
+    codecs.register_error("turnbuckle.spelled", _spelled)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="turnbuckle.spelled")
+
+
+def _spelled(error: UnicodeError) -> tuple[str, int]:
+    """What a terminal of another encoding (`LANG=C`, Latin-1) has no sign for, as JSON spells it, so that
+    lines of JSON stay what they are."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    pairs = zip(units[::2], units[1::2], strict=True)
+    return "".join(f"\\u{high:02x}{low:02x}" for high, low in pairs), error.end
 
 
 def _end_quickly() -> None:
