@@ -49,13 +49,8 @@ def test_a_question_shows_everything_once_and_nothing_that_steers_a_terminal():
         ("shell", {"command": "make", "timeout": 30}, None, 'May shell run this, with {"timeout":30}?'),
         ("write_file", {"path": "a", "content": "x"}, "", "May write_file do this?"),
         ("edit_file", {"path": "a", "old": "y", "new": "x"}, "", "May edit_file do this?"),
-        # A diff that is not whole does not stand for the text, and neither does that of anybody's tool.
-        (
-            "write_file",
-            {"path": "a", "content": "x"},
-            "too long",
-            'May write_file run with {"path":"a","content":"x"}?',
-        ),
+        ("write_file", {"path": "a", "content": "x"}, "too long", "May write_file do this?"),
+        # The diff of anybody's tool does not stand for its arguments.
         ("save", {"path": "a", "content": "x"}, "", 'May save run with {"path":"a","content":"x"}?'),
         (
             "write_file",
@@ -69,6 +64,20 @@ def test_a_question_repeats_nothing_that_is_drawn_above_it(tool, arguments, note
     changes = () if note is None else (FileChange("a", diff="@@ -0,0 +1 @@\n+x", added=1, note=note),)
     asked = ApprovalAsked(0.0, "a", "c", tool, arguments, "approval", "", None, changes=changes)
     assert question_text(asked) == words
+
+
+@pytest.mark.requirement("R11", "H10")
+def test_a_text_whose_diff_is_cut_is_drawn_line_by_line_and_all_of_it():
+    content = "".join(f"line {number}\n" for number in range(3_000)) + "the \x1bend"
+    cut = FileChange("a", diff="@@ -0,0 +1 @@\n+line 0", added=3_001, note="3,000 more lines are not shown")
+    given = {"path": "a", "content": content, "mode": "new"}
+    text = shown(ApprovalAsked(0.0, "a", "c", "write_file", given, "approval", "", None, changes=(cut,)))
+    lines = text.splitlines()
+    assert "    line 1" in lines and "    line 2999" in lines and "    the \\x1bend" in lines
+    assert lines[-1] == '? May write_file do this, with {"mode":"new"}?'
+    unknown = (FileChange("", note="what it would change is not known"),)
+    text = shown(ApprovalAsked(0.0, "a", "c", "write_file", given, "approval", "", None, changes=unknown))
+    assert "the \\x1bend" not in text.splitlines() and '"path":"a"' in text  # nothing above it names the file
 
 
 @pytest.mark.requirement("R11")

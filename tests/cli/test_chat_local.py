@@ -109,7 +109,7 @@ def test_what_a_run_changed_is_shown_by_diff_and_undone_by_revert(tmp_path):
         async with local(tmp_path) as place:
             talk, front = controller_of(place)
             await talk.open()
-            assert "no file was changed" in await entered(talk, front, "/diff")
+            assert "the last run changed no file" in await entered(talk, front, "/diff")
             assert "nothing ran here yet" in await entered(talk, front, "/revert a.txt")
             file.write_text("mine\n")
             await entered(talk, front, "write a.txt with 3 lines")
@@ -118,7 +118,7 @@ def test_what_a_run_changed_is_shown_by_diff_and_undone_by_revert(tmp_path):
             assert "a.txt +3 −1" in diff
             assert "  -mine" in diff
             assert diff.count("  +line ") == 3
-            assert "it changed a.txt" in await entered(talk, front, "/diff b.txt")
+            assert "the last run changed a.txt" in await entered(talk, front, "/diff b.txt")
             assert "b.txt" in await entered(talk, front, "/revert b.txt")
             file.write_text("somebody else\n")
             assert "has changed since the run" in await entered(talk, front, "/revert a.txt")

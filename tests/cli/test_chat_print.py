@@ -98,6 +98,12 @@ def test_nothing_that_is_said_steers_the_terminal(evil):
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown)
 
 
+def test_a_notice_at_the_end_stands_behind_the_item_that_had_just_begun():
+    """An item is known to be over by the next one, so two of them may be open."""
+    lines = printed([Words("1. one\n2. tw"), Line("interrupted", "notice")]).splitlines()
+    assert lines == [" 1 one", " 2 tw", "interrupted"]
+
+
 def test_a_notice_in_the_middle_of_a_paragraph_stands_behind_it():
     pieces = [Words("half a sen"), Line("stream stalled", "notice"), Words("tence\n\nmore")]
     assert printed(pieces).splitlines() == ["half a sentence", "stream stalled", "", "more"]

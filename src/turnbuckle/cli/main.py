@@ -78,7 +78,7 @@ def _open_standard_streams() -> None:
         sys.stdin.reconfigure(errors="replace")
     codecs.register_error("turnbuckle.spelled", _spelled)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(errors="turnbuckle.spelled")
 
 

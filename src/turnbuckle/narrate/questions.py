@@ -68,18 +68,37 @@ def question_lines(question: QuestionAsked) -> list[DrawnLine]:
         lines += [DrawnLine(f"    {other}", "command") for other in others]
     for change in question.changes:
         lines += change_lines(change)
+    if not _diff_is_whole(question.changes):
+        lines += _text_lines(question)
     if question.always:
         lines.append(DrawnLine(f"a (always) adds the rule {' and '.join(question.always)}"))
     return lines
 
 
 def undrawn(tool: str, arguments: dict[str, Any], changes: tuple[FileChange, ...]) -> dict[str, Any]:
-    """The arguments that `question_lines` does not show. A diff shows the text of a built-in file tool, if it
-    is whole."""
+    """The arguments that `question_lines` does not show. Those of a built-in file tool are in its diff or, if
+    that is not whole, below it."""
     drawn = {"command"} if isinstance(arguments.get("command"), str) else set()
-    if changes and all(change.diff and not change.note for change in changes):
+    if _diff_is_whole(changes) or any(change.path for change in changes):
         drawn |= _IN_A_DIFF.get(tool, frozenset())
     return {name: value for name, value in arguments.items() if name not in drawn}
+
+
+def _diff_is_whole(changes: tuple[FileChange, ...]) -> bool:
+    return bool(changes) and all(change.diff and not change.note for change in changes)
+
+
+def _text_lines(question: QuestionAsked) -> list[DrawnLine]:
+    """All of the text that a built-in file tool was given, where its diff is not all of it."""
+    shown = _IN_A_DIFF.get(question.tool, frozenset()) - {"path"}
+    if not any(change.path for change in question.changes):
+        return []
+    lines: list[DrawnLine] = []
+    for name, text in question.arguments.items():
+        if name in shown and isinstance(text, str):
+            lines.append(DrawnLine(f"  {name}, all of it:", "file"))
+            lines += [DrawnLine(f"    {line}", "context") for line in text.removesuffix("\n").split("\n")]
+    return lines
 
 
 def change_lines(change: FileChange, most: int = 0) -> list[DrawnLine]:

@@ -56,7 +56,7 @@ async def diff_pieces(place: SessionBackend, run: str, path: str) -> list[ChatPi
     wanted = [one for one in found if not path or one.path == path]
     if not wanted:
         named = ", ".join(one.path for one in found)
-        said = f"it changed {named}" if named else "no file was changed by its file tools"
+        said = f"the last run changed {named}" if named else "the last run changed no file by its file tools"
         return [CommandOutput(said)]
     pieces: list[ChatPiece] = []
     for one in wanted:

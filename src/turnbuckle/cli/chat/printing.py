@@ -12,8 +12,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from rich.color import ColorSystem
 from rich.console import Console
 from rich.markdown import Heading, Markdown
+from rich.style import Style
 from rich.text import Text as RichText
 from rich.theme import Theme
 
@@ -150,7 +152,8 @@ class Typesetter:
     def _flush(self) -> None:
         """What is open is over."""
         self._end_thought()
-        self._set(self._blocks.close())
+        for block in self._blocks.close():  # what is held came behind all of them
+            self._block(block)
         self._release()
 
     def _reason(self, text: str) -> None:
@@ -206,7 +209,7 @@ class Typesetter:
         words = RichText(text, _STYLES[line.tone])
         if line.tone == "tool":
             words.truncate(self._width - 1, overflow="ellipsis")  # a card is one row
-        self._put("line", self._printed(words))
+        self._put("line", self._row(words))
 
     def _said(self, text: str) -> None:
         lines = text.rstrip("\n").split("\n")
@@ -219,6 +222,13 @@ class Typesetter:
             self._out.append("\n")
         self._out.append(text)
         self._last = kind
+
+    def _row(self, words: RichText) -> str:
+        """A line, quickly if it fits: the text of a file may have tens of thousands of them."""
+        if words.cell_len > self._width or "\t" in words.plain:
+            return self._printed(words)
+        colours = ColorSystem.STANDARD if self._color else None
+        return f"{Style.parse(str(words.style)).render(words.plain.rstrip(), color_system=colours)}\n"
 
     def _printed(self, content: Any, *, wrap: bool = True) -> str:
         file = io.StringIO()
