@@ -246,10 +246,24 @@ async def test_a_run_is_found_by_a_part_of_its_id_that_fits_only_one(harness: Ha
         await runs.resume(RunId("x"))
 
 
-def test_the_texts_of_one_message_are_not_glued_in_a_title() -> None:
-    said = (Message("user", (TextPart("say hello"), TextPart("notes.txt: a note"))),)
-    assert NewRun(said).title == title_of(said) == "say hello notes.txt: a note"
-    assert "hello\n\nnotes" in NewRun(said).words
+def test_a_title_has_no_text_of_attached_files_and_a_search_finds_both() -> None:
+    said = (Message("user", (TextPart("say hello"), TextPart("notes.txt:\n```\na note\n```"))),)
+    assert NewRun(said).title == title_of(said) == "say hello"
+    assert "hello\n\nnotes" in NewRun(said).words and "a note" in NewRun(said).words
+
+
+@pytest.mark.parametrize(
+    "text, title",
+    [
+        ("mend this:\n\n~~~ python\nx = 1\n~~~\nsoon", "mend this:"),
+        ("read a.txt\n\na.txt:\n````\n```\n````", "read a.txt a.txt:"),
+        ("```\nx = 1\n```", "``` x = 1 ```"),  # better than no title
+        ("say `a` and ```b```", "say `a` and ```b```"),
+    ],
+)
+def test_a_title_ends_before_a_block_of_code(text: str, title: str) -> None:
+    said = (Message("user", (TextPart(text),)),)
+    assert NewRun(said).title == title_of(said) == title
 
 
 class BreaksWhenCancelled(Hangs):

@@ -12,12 +12,12 @@ from turnbuckle.turn.consent import rule_text
 from turnbuckle.turn.facts import ApprovalAsked
 from turnbuckle.turn.labels import shortened
 from turnbuckle.vocab.file_change import FileChange, counts
-from turnbuckle.vocab.messages import Message, words_of
+from turnbuckle.vocab.messages import Message, title_words
 
 
 def title_of(messages: tuple[Message, ...]) -> str:
     """The task in one line."""
-    said = (words_of(one.parts) for one in messages if one.role == "user" and not one.note)
+    said = (title_words(one.parts) for one in messages if one.role == "user" and not one.note)
     return shortened(next(said, ""))
 
 

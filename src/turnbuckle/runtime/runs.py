@@ -75,7 +75,7 @@ from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Ended, FinishNoted, TextDelta
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
-from turnbuckle.vocab.messages import Message, words_of
+from turnbuckle.vocab.messages import Message, title_words, words_of
 from turnbuckle.vocab.origin import Origin
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.prices import NOTHING_SPENT
@@ -124,7 +124,7 @@ class NewRun(Struct, frozen=True):
     def title(self) -> str:
         """The user's last words, in one line."""
         texts = [
-            words_of(message.parts)
+            title_words(message.parts)
             for message in self.messages
             if message.role == "user" and not message.note
         ]

@@ -13,7 +13,7 @@ from turnbuckle.service.owners import Owner, of, public_session
 from turnbuckle.service.stores import Stores
 from turnbuckle.session.facts import MessageAccepted
 from turnbuckle.vocab.ids import SessionId
-from turnbuckle.vocab.messages import words_of
+from turnbuckle.vocab.messages import title_words
 
 MOST_SESSIONS = 2_000
 """Sessions with something under way that one look goes through, those that were touched last."""
@@ -85,5 +85,5 @@ async def _of_session(
 
 
 def _title(message: MessageAccepted) -> str:
-    said = " ".join(words_of(one.parts) for one in message.messages if one.role == "user")
+    said = " ".join(title_words(one.parts) for one in message.messages if one.role == "user")
     return " ".join(said.split())[:_TITLE]

@@ -4,6 +4,7 @@ Text is normalised; what only its provider understands (signatures, encrypted re
 beside it as `ProviderState`, untouched, and goes back only to the protocol that it came from.
 """
 
+import re
 from operator import is_
 from typing import Any, Literal
 
@@ -103,6 +104,7 @@ class Message(Struct, frozen=True):
 
 BORDER = "\n\n"
 """What stands between two texts of one message where they must be one."""
+_FENCE = re.compile(r"^[ ]{0,3}(?:`{3}|~{3})", re.M)
 
 
 def begins_with(messages: tuple[Message, ...], beginning: tuple[Message, ...]) -> bool:
@@ -124,6 +126,13 @@ def words_of(parts: tuple[Part, ...]) -> str:
     """The plain text of what a person, a client or a tool said. Each part is a text of its own, so that two
     of them are never glued."""
     return BORDER.join(part.text for part in parts if isinstance(part, TextPart) and part.text)
+
+
+def title_words(parts: tuple[Part, ...]) -> str:
+    """What of a message can be its title: its first text, without the files and the code that follow."""
+    said = next((part.text for part in parts if isinstance(part, TextPart) and part.text.strip()), "")
+    before = _FENCE.split(said, maxsplit=1)[0]
+    return before if before.strip() else said
 
 
 def own_data(state: ProviderState | None, protocol: ProtocolName) -> dict[str, Any]:
