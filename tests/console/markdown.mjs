@@ -257,3 +257,8 @@ test("finished blocks stay the very same nodes", () => {
   assert.equal(view.element.children[0], first);
   assert.equal(view.element.children[1], list);
 });
+
+test("nothing turns the order in which a text is read", () => {
+  const view = markdown("see \u202e https://x.example/y &#x202e;abc `\u2066d`\n\n```\n\u202de\n```", PAGE);
+  assert.equal(textOf(view), "see \\u202e https://x.example/y \\u202eabc \\u2066dtextCopy\\u202de\n");
+});

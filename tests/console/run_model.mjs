@@ -367,3 +367,14 @@ test("why a run came to nothing is said once, by its end", () => {
   assert.deepEqual(model.segments.map((one) => Boolean(one.isTold)), [false, true, true]);
   assert.equal([...model.drain()].length, 2);
 });
+
+test("an interrupted run says at its end what the server says that it used", () => {
+  const model = new RunModel();
+  let seq = 0;
+  const take = (...told) => model.take({ type: "told", seq: (seq += 1), at: seq, told });
+  take({ type: "run_begun", run: "r", session: "", input: [] });
+  take({ type: "model_called", attempt: 1, route: "main", model: "m", why: "first" });
+  take({ type: "usage_counted", attempt: 1, usage: { input: 113, output: 0, cached: 0 } });
+  take({ type: "run_over", end: { kind: "cancelled", why: "stopped" }, spent: { calls: 1, input_tokens: 113, output_tokens: 1212, cost: 0.5 } });
+  assert.equal(usageWords(model), "1 model call · 113 tokens in, 1,212 out · $0.50");
+});

@@ -6,7 +6,7 @@ import { addressOf, placeOf, wantedTask } from "../../src/turnbuckle/console/sta
 import { problemOf, sentence, waitBefore } from "../../src/turnbuckle/console/static/api.js";
 import * as lists from "../../src/turnbuckle/console/static/lists.js";
 import { Outbox } from "../../src/turnbuckle/console/static/outbox.js";
-import { plainly, shortArgument } from "../../src/turnbuckle/console/static/words.js";
+import { byWhom, plainly, shortArgument } from "../../src/turnbuckle/console/static/words.js";
 
 test("every place has an address that leads back to it", () => {
   const places = [
@@ -219,4 +219,8 @@ test("what is not seen, or turns the order around, is written out; other scripts
   for (const text of ["1\ufe0f\u20e3", "❤\ufe0f\u200d🔥"]) assert.equal(plainly(text), text);
   for (const text of ["a\tb\r\nc", "مرحبا", "你好", "👩‍👩‍👧", "naïve"]) assert.equal(plainly(text), text);
   assert.equal(shortArgument({ command: "echo \u202e# sl" }), "echo \\u202e# sl");
+});
+
+test("whoever sits at this machine needs no name", () => {
+  assert.deepEqual(["", "local", "ann"].map(byWhom), ["", "", " by ann"]);
 });

@@ -2,7 +2,7 @@
 
 import { approvalAbout } from "./approval_about.js";
 import { el, newId, setText } from "./elements.js";
-import { capital, span } from "./words.js";
+import { byWhom, capital, span } from "./words.js";
 
 const VERDICTS = {
   allowed: "Allowed",
@@ -63,7 +63,7 @@ export class ApprovalCard {
     this.close();
     setText(this.title, this._approval.isQuestion ? "A person was asked" : "A person was asked for permission");
     setText(this.left, "");
-    const who = by ? ` by ${by}` : "";
+    const who = byWhom(by);
     const after =
       answeredAt === null || !["allowed", "denied", "answered"].includes(verdict)
         ? ""

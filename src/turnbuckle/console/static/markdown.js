@@ -6,6 +6,7 @@
 // text is, and any cutting into pieces ends in the same page.
 
 import { NodeMaker, blocksOf, languageOf, withEnd } from "./markdown_nodes.js";
+import { inOrder } from "./words.js";
 
 const SHORT = 2000; // characters of an open block that is read again with every piece
 const STEP = 1.25; // how much a longer one must have grown
@@ -38,6 +39,7 @@ export class MarkdownView {
     this._return = more.endsWith("\r");
     if (this._return) more = more.slice(0, -1);
     if (more.includes("\r")) more = more.replace(/\r\n?/g, "\n");
+    more = inOrder(more);
     this._source.push(more);
     this._tail.push(more);
     this._tailLength += more.length;

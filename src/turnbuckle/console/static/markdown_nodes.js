@@ -2,6 +2,7 @@
 // links lead to web pages and to mail alone, and a picture is a link, so that nothing is loaded for it.
 
 import MarkdownIt from "./markdown-it.mjs";
+import { inOrder } from "./words.js";
 
 const LONGEST = 20_000; // characters of one paragraph that are searched for stress and links; more is plain text
 const DEEPEST = 90; // levels of lists and quotes; the library leaves out what lies deeper, so such a block is plain text
@@ -154,11 +155,11 @@ export class NodeMaker {
       } else if (name === "code_inline") parent.append(this.#named("code", token.content));
       else if (name === "image") {
         const link = this.#link(token.attrGet("src"));
-        link.append(this.page.createTextNode(token.content));
+        link.append(this.page.createTextNode(inOrder(token.content)));
         parent.append(link);
       }
       else if (name === "hardbreak") parent.append(this.#element("br"));
-      else parent.append(this.page.createTextNode(name === "softbreak" ? "\n" : token.content));
+      else parent.append(this.page.createTextNode(name === "softbreak" ? "\n" : inOrder(token.content))); // of `&#x202e;`, too
     }
   }
 

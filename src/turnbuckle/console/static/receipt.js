@@ -1,7 +1,7 @@
 // The receipt of a stop, in words: what was cut, killed, never begun and kept.
 
 import { el } from "./elements.js";
-import { TOOL_STATE, many, spaced, span } from "./words.js";
+import { TOOL_STATE, byWhom, many, spaced, span } from "./words.js";
 
 export function receiptLines(receipt) {
   if (!receipt.stopped) {
@@ -9,7 +9,7 @@ export function receiptLines(receipt) {
     return [`Nothing was stopped.${end}`];
   }
   const lines = [
-    `Stopped${receipt.by ? ` by ${receipt.by}` : ""}${receipt.seconds === null ? "" : ` within ${span(receipt.seconds)}`}.`,
+    `Stopped${byWhom(receipt.by)}${receipt.seconds === null ? "" : ` within ${span(receipt.seconds)}`}.`,
     receipt.keeps ? "The conversation is kept." : "The next message of its session starts fresh.",
   ];
   if (receipt.model_call) {

@@ -259,9 +259,18 @@ export class RunModel {
     for (const approval of this.pending) this.calls.answered({ approval: approval.id, verdict: "withdrawn" }, at);
     this.outcome = told.end;
     this.endedAt = at;
+    this.#settle(told.spent);
     this.#toldByTheEnd(told.end.why || "");
     this._left = null;
     this.#mark("end", at, { outcome: told.end });
+  }
+
+  /** What the whole run has used: of a reply that was cut nobody counts the tokens, and the server estimates them. */
+  #settle(spent) {
+    if (!spent) return; // an older server wrote it
+    const { input_tokens: input = 0, output_tokens: output = 0, cached_tokens: cached = 0 } = spent;
+    const { cost = null, unpriced_calls: unpriced = 0 } = spent;
+    Object.assign(this.totals, { input, output, cached, cost, unpriced });
   }
 
   /** Why it came to nothing is said once. The end says it, so what said it before stands back. */

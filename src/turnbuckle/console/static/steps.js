@@ -8,6 +8,7 @@ import {
   TOOL_STATE,
   WHY_ASKED,
   brokeWords,
+  byWhom,
   capital,
   costWords,
   didWords,
@@ -42,7 +43,7 @@ const WORDS = {
   handed: (span) => `Handed to the client: ${span.calls.map((call) => call.name).join(", ")}.`,
   interrupted: interruptedWords,
   said: (span) => `The user said more: ${inputWords(span.input)}`,
-  stop: (span) => `A stop was requested${span.by ? ` by ${span.by}` : ""}.`,
+  stop: (span) => `A stop was requested${byWhom(span.by)}.`,
   end: (span) => endWords(span.outcome),
 };
 
@@ -124,7 +125,7 @@ function approvalWords(span, now) {
     ? `“${shortened(approval.question)}”`
     : `${approval.tool.name} ${shortArgument(approval.arguments, 48)}`.trim();
   if (approval.verdict === "pending") return `A person is asked: ${what}. Waiting for ${lasted(span, now)}.`;
-  const by = approval.by ? ` by ${approval.by}` : "";
+  const by = byWhom(approval.by);
   return `A person was asked: ${what}. ${capital(ANSWERED[approval.verdict] || approval.verdict)}${by} after ${lasted(span)}.`;
 }
 

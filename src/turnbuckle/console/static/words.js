@@ -133,6 +133,17 @@ export function plainly(text) {
   });
 }
 
+/** A text whose order nobody can turn: an address that reads backwards is another address. Scripts that are written from
+ * right to left need none of these signs. */
+export function inOrder(text) {
+  return text.replace(/[\u202a-\u202e\u2066-\u2069]/g, plainly);
+}
+
+/** Who did it, if that needs saying: whoever sits at this machine has no name. */
+export function byWhom(name) {
+  return name && name !== "local" ? ` by ${name}` : "";
+}
+
 export function spaced(word) {
   return String(word).replace(/_/g, " ");
 }
