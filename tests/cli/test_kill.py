@@ -148,3 +148,14 @@ def test_continue_finishes_the_run_that_died_and_then_does_the_task(tmp_path: Pa
     assert went_on.code == 0, went_on.err
     assert (tmp_path / "one.txt").exists()
     assert (tmp_path / "two.txt").exists()
+
+
+@pytest.mark.process
+@pytest.mark.requirement("H8")
+def test_a_call_whose_process_died_is_paid_for_at_the_price_of_its_model(tmp_path: Path) -> None:
+    command(tmp_path, "run", "tell a story with 40 lines", TURNBUCKLE_FAULT="after-append:Streamed:3")
+    resumed = command(tmp_path, "runs", "resume")
+    assert resumed.code == 0, resumed.err
+    ended = facts_of(tmp_path)[-1]
+    assert isinstance(ended, RunEnded)
+    assert (ended.spent.calls, ended.spent.unpriced_calls, ended.spent.cost) == (2, 0, 0.0)
