@@ -73,11 +73,14 @@ def test_a_text_whose_diff_is_cut_is_drawn_line_by_line_and_all_of_it():
     given = {"path": "a", "content": content, "mode": "new"}
     text = shown(ApprovalAsked(0.0, "a", "c", "write_file", given, "approval", "", None, changes=(cut,)))
     lines = text.splitlines()
-    assert "    line 1" in lines and "    line 2999" in lines and "    the \\x1bend" in lines
+    assert "    line 1" in lines
+    assert "    line 2999" in lines
+    assert "    the \\x1bend" in lines
     assert lines[-1] == '? May write_file do this, with {"mode":"new"}?'
     unknown = (FileChange("", note="what it would change is not known"),)
     text = shown(ApprovalAsked(0.0, "a", "c", "write_file", given, "approval", "", None, changes=unknown))
-    assert "the \\x1bend" not in text.splitlines() and '"path":"a"' in text  # nothing above it names the file
+    assert "the \\x1bend" not in text.splitlines()
+    assert '"path":"a"' in text
 
 
 @pytest.mark.requirement("R11")

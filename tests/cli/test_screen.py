@@ -1,8 +1,13 @@
 """A run on a terminal and in a pipe: what is written where."""
 
 import io
+import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from support.processes.commands import ENVIRONMENT
 
 from turnbuckle.cli.pieces import Break, Line, Piece, Words
 from turnbuckle.cli.screen import Screen
@@ -127,3 +132,18 @@ def test_colours_are_used_only_when_wanted() -> None:
     coloured, log = _terminal(color=True)
     coloured.show([Line("x", "bad"), Words("y", reasoning=True)])
     assert "\x1b[31mx\x1b[0m\n\x1b[2my\x1b[0m" in "".join(log)
+
+
+@pytest.mark.process
+def test_a_terminal_of_another_encoding_gets_signs_that_it_lacks_spelled_out(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "turnbuckle.cli.main", "run", "--json", "say caf\u00e9 \u2192 \U0001f600"],
+        cwd=tmp_path,
+        env=ENVIRONMENT | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+        timeout=100,
+    )
+    lines = [json.loads(line) for line in done.stdout.decode("ascii").splitlines()]
+    assert done.returncode == 0
+    assert lines[0]["input"][0]["parts"][0]["text"] == "say caf\u00e9 \u2192 \U0001f600"

@@ -272,5 +272,5 @@ def test_a_missing_argument_is_said_in_a_sentence():
         """Greet somebody."""
         return name
 
-    with pytest.raises(Misfit, match="^The call lacks the required argument `name`$"):
+    with pytest.raises(Misfit, match=r"^The call lacks the required argument `name`$"):
         greet.shape.read({})

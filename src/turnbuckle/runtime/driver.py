@@ -182,11 +182,8 @@ class Driver:
 
     async def _perform(self, command: Command) -> None:
         match command:
-            case Record((Streamed() as gone,)) if self.turn.ask is not None:  # it is paid for all the same
-                price = await self._prices.of(self._policy.route(self.turn.ask.route))
-                await self._record((replace(gone, price=price),))
             case Record(facts):
-                await self._record(facts)
+                await self._record(await self._prices.paid(facts, self.turn, self._policy))
             case CallModel():
                 await self._call_model(command)
             case RunTool():

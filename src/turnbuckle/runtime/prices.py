@@ -10,7 +10,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from turnbuckle.turn.policy import RouteFacts
+from msgspec.structs import replace
+
+from turnbuckle.turn.facts import Fact, Streamed
+from turnbuckle.turn.policy import Policy, RouteFacts
+from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.prices import Price, PriceTier
 
 
@@ -32,6 +36,14 @@ class PriceBook:
         self.look(route)
         found = self._found.get(route.model)
         return route.price if route.price is not None or found is None else await asyncio.shield(found)
+
+    async def paid(self, facts: tuple[Fact, ...], turn: Turn, policy: Policy) -> tuple[Fact, ...]:
+        """The same, with its price beside the end of a model call whose process is gone: it is paid for all
+        the same."""
+        match facts:
+            case (Streamed() as gone,) if turn.ask is not None:
+                return (replace(gone, price=await self.of(policy.route(turn.ask.route))),)
+        return facts
 
 
 def price_of(model: str) -> Price | None:
