@@ -33,6 +33,7 @@ from turnbuckle.turn.recover import PLAIN_FROM, Broken, decide, patience_told
 from turnbuckle.turn.state import Ask, Turn, ask_on
 from turnbuckle.vocab.events import Cut
 from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.reply import Reply
 from turnbuckle.vocab.text_end import ends_like_an_end
@@ -90,9 +91,7 @@ def judged(turn: Turn, policy: Policy) -> Record:
         draft=kept.draft if kept is not None else None,
         gained=gained,
         tally=turn.tally,
-        others=tuple(
-            r.name for r in policy.routes if r.name != route.name and r.name not in turn.failed_routes
-        ),
+        others=() if _is_the_clients(turn, failed, reply) else _others(turn, route.name, policy),
         can_give_room=most is not None and (cap is None or most > cap),
         can_lower_effort=ask.effort not in (None, "none", "minimal", "low"),
         streaming=ask.stream,
@@ -130,6 +129,18 @@ def judged(turn: Turn, policy: Policy) -> Record:
         lost=drafting.lost(reply, kept),
     )
     return Record((*(kept.facts if kept is not None else ()), decided))
+
+
+def _others(turn: Turn, route: RouteName, policy: Policy) -> tuple[RouteName, ...]:
+    names = (one.name for one in policy.routes)
+    return tuple(name for name in names if name != route and name not in turn.failed_routes)
+
+
+def _is_the_clients(turn: Turn, failed: Failure | None, reply: Reply) -> bool:
+    """Whether a window is full of which the client of a relay is to know: it makes its context smaller
+    itself, and would never learn that it must if another route stood in."""
+    is_full = reply.finish == "window" or (failed is not None and failed.kind == "context")
+    return is_full and not turn.options.own_tools
 
 
 def decided_on(turn: Turn, decided: Decided, policy: Policy) -> Turn:

@@ -178,9 +178,28 @@ def test_a_conversation_that_is_too_long_fails_in_the_words_of_its_provider(tmp_
         assert reply.status == 400
         assert words in reply.json["error"]["message"]
         assert reply.json["error"]["code"] == "context_length_exceeded"
-        assert all(len(request.body["messages"]) == 7 for request in server.lab.requests)
+        assert [len(request.body["messages"]) for request in server.lab.requests] == [7]
 
-    run_scenario(scenario, tmp_path, full)
+    other = '[[routes]]\nname = "other"\nprotocol = "openai_chat"\nmodel = "o"\napi_key = "any"\nbase_url = "URL/v1"'
+    run_scenario(scenario, tmp_path, full, more=other)
+
+
+@pytest.mark.requirement("I9")
+def test_an_answer_that_filled_the_window_goes_to_the_client_as_it_is(tmp_path: Path) -> None:
+    """The client owns its context, also where another route would go on."""
+
+    def fills(_: LabRequest) -> Iterable[ScriptItem]:
+        return (Say("As far as"), Finish("window"))
+
+    async def scenario(server: LiveServer) -> None:
+        body = {"model": "lab", "max_tokens": 99, "messages": [{"role": "user", "content": "a"}]}
+        reply = await server.post("/v1/messages", body)
+        assert reply.json["stop_reason"] == "model_context_window_exceeded"
+        assert reply.json["content"][0]["text"].startswith("As far as")
+        assert len(server.lab.requests) == 1
+
+    other = '[[routes]]\nname = "other"\nprotocol = "openai_chat"\nmodel = "o"\napi_key = "any"\nbase_url = "URL/v1"'
+    run_scenario(scenario, tmp_path, fills, more=other, protocol="anthropic")
 
 
 def chunk(delta: dict[str, Any], *, finish: str | None = None, **beside: Any) -> Frame:
