@@ -405,7 +405,7 @@ class Driver:
             heard = [Cut(failure("incomplete", "the attempt ended without a last word"))]
             await self._tell(route, attempt, speech.take(heard), speech.take_notice())
         self._model.note(route.name, heard)
-        await self._room.learn(route, heard)
+        await self._room.learn(route, heard, size)
         self._ways.note(self.turn, route.name, way)
 
     async def _tell(self, route: RouteFacts, attempt: int, said: tuple[Event, ...], notice: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.runtime.history_book import HistoryBook
 from turnbuckle.runtime.request_tools import offered, offers_finishing
@@ -14,7 +15,7 @@ from turnbuckle.turn.facts import Compacted, GiveUp, ModelAsked
 from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.turn.state import Ask, Turn
 from turnbuckle.turn.window import estimate, room_of, tokens_of_tools
-from turnbuckle.vocab.events import Cut, Event
+from turnbuckle.vocab.events import Cut, Ended, Event
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.request import ModelRequest, RunOptions, ToolSpec
 from turnbuckle.wire.registry import rules_of
@@ -30,6 +31,13 @@ class RequestSize(Struct, frozen=True):
     first: Compacted | Folding | GiveUp | NothingToShrink | None = None
     folding: Folding | None = None
     """The summary that it asks for, as this route can be asked for it."""
+
+
+def _is_hearsay(turn: Turn, route: RouteFacts, size: RequestSize) -> bool:
+    """Whether nobody but an earlier refusal, or a table, says that a request of this turn is too large. Then
+    its provider is asked before the turn ends: it may be another one by now."""
+    known = route.window is None or (size.window is not None and size.window < route.window)
+    return known and not turn.refused
 
 
 class RoomKeeper:
@@ -58,6 +66,9 @@ class RoomKeeper:
             if not isinstance(size.first, GiveUp):
                 return route, size
             full.append((route, size))
+        for route, size in full:
+            if _is_hearsay(turn, route, size):
+                return route, replace(size, first=None)
         return full[0]
 
     async def size(
@@ -85,11 +96,13 @@ class RoomKeeper:
         first = compact.next_step(turn, policy, room, used, bound=bound, summarising=summarising)
         return RequestSize(used, guessed, window, first)
 
-    async def learn(self, route: RouteFacts, heard: list[Event]) -> None:
-        """A refusal may name the window."""
+    async def learn(self, route: RouteFacts, heard: list[Event], size: RequestSize) -> None:
+        """A refusal may name the window. An answer to what is larger shows that it was not so."""
         last = heard[-1] if heard else None
         if isinstance(last, Cut) and last.failure.window:
             await self._windows.learn(route, last.failure.window)
+        elif isinstance(last, Ended) and size.window and size.expected > size.window:
+            await self._windows.unlearn(route)
 
     def _tools_size(self, turn: Turn, route: RouteFacts, own: tuple[ToolSpec, ...]) -> int:
         finishing = offers_finishing(route.protocol, route.effort, drafted=turn.drafted)

@@ -174,7 +174,7 @@ class Runs:
         self._wall = environment.wall
         self._sleep = environment.sleep
         self._ways = WayBook()
-        self.windows = windows if windows is not None else WindowBook(journal)
+        self.windows = windows if windows is not None else WindowBook(journal, wall=environment.wall)
         self._watch = watch
         self._live: dict[RunId, Running] = {}
 

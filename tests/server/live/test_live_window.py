@@ -177,10 +177,40 @@ def test_a_message_that_fits_no_window_but_that_of_another_route_goes_there(
                     model.asked = []
         assert views == [*["completed" if fits else "failed"] * 2, "completed"]
         assert asked[0] == ["m", "w"]
-        assert asked[1] == ([] if not fits else ["w"]) if names_it else ["m", "w"]
+        assert asked[1] == (["w"] if fits else ["m"]) if names_it else ["m", "w"]
         assert len(asked[2]) < 10
 
     run(main())
+
+
+@pytest.mark.requirement("I1", "I4")
+@pytest.mark.parametrize("again", [False, True], ids=["the same server", "another server"])
+def test_a_model_that_came_back_with_a_larger_window_is_asked_before_a_run_ends(
+    tmp_path: Path, again: bool
+) -> None:
+    """It has named a window in which nothing has room. Nobody but its provider can know of another one."""
+    model = Windows(True, m=20)
+
+    async def said(server: LiveServer, words: str) -> tuple[str, int | None]:
+        view = await server.ended(await server.begin(words, session="a"))
+        return view["status"], view["context"]["window"]
+
+    async def main() -> None:
+        async with lab_provider(model) as behind:
+            settings = {"tools": NO_TOOLS, "server": "drain = 0"}
+            async with serve_live(tmp_path, behind, **settings) as server:
+                assert (await said(server, "Hello."))[0] == "failed"
+                model.windows["m"] = 20_000
+                if not again:
+                    assert (await said(server, "Hello?"))[0] == "completed"
+                    assert await said(server, "And now?") == ("completed", None)
+                    return
+            async with serve_live(tmp_path, behind, **settings) as server:
+                assert (await said(server, "Hello?"))[0] == "completed"
+                assert await said(server, "And now?") == ("completed", None)
+
+    run(main())
+    assert len(model.asked) == 3
 
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
