@@ -48,6 +48,8 @@ class HistoryRules(Struct, frozen=True, kw_only=True):
     joins_turns: bool = True
     """Assistant messages behind each other are read as one turn."""
     user_first: bool = False
+    system_apart: bool = False
+    """The system prompt stands beside the conversation, in which something must be said."""
     refuses_blank_text: bool = False
     runs_text_together: bool = False
     """All text of a message is one string, so two texts need a break between them."""

@@ -110,3 +110,25 @@ def test_what_two_protocols_both_know_is_translated_and_not_called_left_out(tmp_
         assert named.headers["x-turnbuckle-left-out"] == "tools.format"
 
     run_scenario(scenario, tmp_path, hello, protocol="openai_responses")
+
+
+@pytest.mark.requirement("I8", "C5")
+@pytest.mark.parametrize(
+    ("protocol", "field", "said"),
+    [
+        ("openai_chat", "messages", [{"role": "system", "content": "Be."}, {"role": "system", "content": "Tell a joke."}]),
+        ("openai_responses", "input", [{"type": "message", "role": "user", "content": "Tell a joke."}]),
+        ("anthropic", "messages", [{"role": "user", "content": [{"type": "text", "text": "Tell a joke."}]}]),
+        ("gemini", "contents", [{"role": "user", "parts": [{"text": "Tell a joke."}]}]),
+    ],
+)  # fmt: skip
+def test_a_chat_request_of_system_messages_alone_says_something_everywhere(
+    tmp_path: Path, protocol: str, field: str, said: list[Any]
+) -> None:
+    async def scenario(server: LiveServer) -> None:
+        system = [{"role": "system", "content": "Be."}, {"role": "system", "content": "Tell a joke."}]
+        reply = await server.post("/v1/chat/completions", {"model": "lab", "messages": system})
+        assert reply.status == 200, reply.body
+        assert server.lab.requests[-1].body[field] == said
+
+    run_scenario(scenario, tmp_path, hello, protocol=protocol)

@@ -54,9 +54,13 @@ def no_user_after_tools(messages: History, terms: Terms) -> Passed:
 
 
 def ends_open(messages: History, terms: Terms) -> Passed:
-    """If the history is to be answered, the assistant may not have had the last word: newer models refuse to
-    go on from their own words. Only when asked for, since a paused turn is sent back exactly as it is."""
+    """If the history is to be answered, there must be something to answer, and the assistant may not have had
+    the last word: newer models refuse to go on from their own words. Only when asked for, since a paused turn
+    is sent back exactly as it is."""
     spoken = [message for message in messages if message.role != "system"]
+    if terms.to_ask and terms.rules.system_apart and messages and not spoken:
+        last = Message("user", messages[-1].parts)
+        return Passed((*messages[:-1], last), [(len(messages) - 1, "said the system prompt as the user")])
     if not terms.to_ask or not spoken or spoken[-1].role != "assistant":
         return Passed(messages, [])
     go_on = Message("user", (TextPart(GO_ON),), note=True)

@@ -24,6 +24,7 @@ ANTHROPIC = Protocol(
     read_request=read_request,
     rules=HistoryRules(
         protocol="anthropic",
+        system_apart=True,
         tool_names=NamePattern(r"[a-zA-Z0-9_-]+", 128),
         call_ids=NamePattern(r"[a-zA-Z0-9_-]+"),
         user_first=True,

@@ -25,6 +25,7 @@ GEMINI = Protocol(
     read_request=read_request,
     rules=HistoryRules(
         protocol="gemini",
+        system_apart=True,
         tool_names=NamePattern(r"[a-zA-Z_][a-zA-Z0-9_-]*", 64),
         call_ids=NamePattern(r"[!-~]+"),
         user_first=True,

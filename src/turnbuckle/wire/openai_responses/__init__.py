@@ -23,6 +23,7 @@ OPENAI_RESPONSES = Protocol(
     read_request=read_request,
     rules=HistoryRules(
         protocol="openai_responses",
+        system_apart=True,
         tool_names=NamePattern(r"[a-zA-Z0-9_-]+", 64),
         call_ids=NamePattern(r"[!-~]+", 64),
         results="anywhere",
