@@ -38,8 +38,8 @@ from turnbuckle.journal.postgres.journal import PostgresJournal, open_postgres
 
 EACH = 0.05
 LEASE = 30.0
-END = b"end"
-TURN, CROWDS = Script(5), 4
+BEGUN, END = b"begun", b"end"
+TURN, CROWDS, ROUNDS = Script(5), 4, 5
 PACED, STREAMS = Script(150, 20), 20
 FAST, MANY = Script(300, 1), 24
 """More than a core can do: a chunk each millisecond, in so many streams."""
@@ -49,14 +49,27 @@ async def write(place: str, runs: int, seconds: float) -> None:
     """One node that drives so many runs."""
     journal = await open_postgres(place, beside=True)
 
+    async def stored(name: str, after: int, epoch: int) -> int:
+        """As a run stores a word."""
+        landed = asyncio.get_running_loop().create_future()
+        begun = journal.append_soon(
+            name,
+            str(time.time()).encode(),
+            after=after,
+            epoch=epoch,
+            landed=lambda seq, error: landed.set_exception(error) if error else landed.set_result(seq),
+        )
+        assert begun
+        return int(await landed)
+
     async def drive(name: str, number: int) -> None:
         claim = await journal.claim(name, "writer", LEASE)
         assert isinstance(claim, Claim)
-        head, until = claim.head, time.time() + seconds
+        head = await journal.append(name, [BEGUN], after=claim.head, epoch=claim.epoch, grade=Grade.SYNCED)
+        until = time.time() + seconds
         await asyncio.sleep(EACH * number / runs)
         while time.time() < until:
-            data = str(time.time()).encode()
-            head = await journal.append(name, [data], after=head, epoch=claim.epoch, grade=Grade.FLUSHED)
+            head = await stored(name, head, claim.epoch)
             await asyncio.sleep(EACH)
         await journal.append(name, [END], after=head, epoch=claim.epoch, grade=Grade.SYNCED)
 
@@ -78,7 +91,7 @@ async def read(place: str, runs: int, seconds: float) -> dict[str, float]:
         def take(items: Sequence[Item]) -> bool:
             nonlocal after, ended
             now, after = time.time(), items[-1].seq
-            late.extend(now - float(item.data) for item in items if item.data != END)
+            late.extend(now - float(item.data) for item in items if item.data not in (BEGUN, END))
             ended = items[-1].data == END
             return not ended
 
@@ -300,7 +313,7 @@ def throughput(servers: Sequence[Server]) -> float:
     return len(servers) * streams * FAST.chunks / took
 
 
-def compare(place: str, database: int) -> None:
+def compare(place: str, database: int, *, only_chunks: bool = False) -> None:
     """Whole servers: one over a folder, and up to three on the database."""
 
     def on_database(python: Path, folder: Path, port: int, provider: int) -> Start:
@@ -314,11 +327,14 @@ def compare(place: str, database: int) -> None:
             for number, kind in enumerate(("turnbuckle", "node", "node", "node")):
                 running.append(Server(kind, Path(name) / str(number), provider.port))
             alone, *nodes = running
-            rounds = [(measured(alone, 0)[0], *measured(nodes[0], database)) for _ in range(3)]
+            rounds = [(measured(alone, 0)[0], *measured(nodes[0], database)) for _ in range(ROUNDS)]
             folder, node, below = (statistics.median(column) for column in zip(*rounds, strict=True))
+            ratio = statistics.median(node / folder for folder, node, _ in rounds)
             print(f"a lone chunk: {folder:.0f} µs over a folder, {node:.0f} µs of a node", end="")
             print(f" and {below:.0f} µs of the database" if database else "", end="")
-            print(f"; node / folder = {node / folder:.2f}")
+            print(f"; node / folder = {ratio:.2f} ({', '.join(f'{b / a:.2f}' for a, b, _ in rounds)})")
+            if only_chunks:
+                return
             for crew in ([alone], nodes[:1], nodes[:2], nodes):
                 rates = [throughput(crew) for _ in range(3)]
                 kind = "over a folder" if crew == [alone] else f"{len(crew)} on the database"
@@ -389,6 +405,7 @@ async def main(
     database: int,
     *,
     only_limits: bool = False,
+    only_chunks: bool = False,
     workers: int = 0,
 ) -> None:
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
@@ -398,6 +415,9 @@ async def main(
     try:
         if workers:
             await asyncio.to_thread(compare_workers, place, workers)
+            return
+        if only_chunks:
+            await asyncio.to_thread(compare, place, database, only_chunks=True)
             return
         if only_limits:
             await limits_and_work(place)
@@ -435,6 +455,7 @@ if __name__ == "__main__":
     parser.add_argument(
         "--limits", action="store_true", help="only what limits cost, and work changing hands"
     )
+    parser.add_argument("--chunks", action="store_true", help="only what a lone chunk costs")
     parser.add_argument("--workers", type=int, default=0, help="only one server beside one with so many")
     given = parser.parse_args()
     if given.write:
@@ -445,6 +466,8 @@ if __name__ == "__main__":
         asyncio.run(main(given.url, [], 0.0, 0, workers=given.workers))
     elif given.limits:
         asyncio.run(main(given.url, [], 0.0, 0, only_limits=True))
+    elif given.chunks:
+        asyncio.run(main(given.url, [], 0.0, given.postgres, only_chunks=True))
     elif given.hold:
         asyncio.run(hold(given.url, given.hold))
     else:

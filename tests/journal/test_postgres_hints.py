@@ -9,7 +9,6 @@ from turnbuckle.journal.postgres.hints import (
     GONE,
     Hint,
     hint_of,
-    hint_parts,
     hint_texts,
     joined,
     read_hint,
@@ -27,7 +26,7 @@ def rows(seq, *data):
 
 def told(hints):
     """What the others read."""
-    pages = [read_page(text) for text in hint_texts(hint_parts(hints))]
+    pages = [read_page(text) for text in hint_texts(hints)]
     return {stream: read_hint(raw) for page in pages for stream, raw in page.items()}
 
 
@@ -69,7 +68,7 @@ def test_what_a_notification_cannot_carry_is_only_announced(data):
 
 def test_many_hints_are_few_notifications_and_none_is_too_long():
     hints = {f"run-ä{at}": hint_of(at, rows(at + 1, b'{"a": "\\n\xc3\xa4"}' * 20)) for at in range(60)}
-    texts = hint_texts(hint_parts({**hints, "x" * 9000: Hint(1)}))
+    texts = hint_texts({**hints, "x" * 9000: Hint(1)})
     assert all(len(text.encode()) < 8000 for text in texts)
     assert 1 < len(texts) < 20
     read = told(hints)

@@ -6,7 +6,9 @@ import pytest
 from support.journals.postgres_bench import PostgresBench
 
 from turnbuckle.journal.nodes import NodeState
+from turnbuckle.journal.opening import open_as_node
 from turnbuckle.journal.port import Claim, Grade
+from turnbuckle.journal.postgres import committer
 from turnbuckle.journal.postgres.journal import open_postgres
 
 
@@ -46,6 +48,115 @@ def test_who_cannot_hear_what_became_of_an_item_keeps_nobody_else_from_storing(c
 
     assert asyncio.run(main()) == [b"1", b"2", b"3"]
     assert "could not be told to whoever stored it" in caplog.text
+
+
+class Commits:
+    """Words that a journal is given, and of how many streams it stores some at once where nobody waits for the disk."""
+
+    def __init__(self, journal):
+        self._journal = journal
+        self.made = []
+        self.landed = 0
+        self._heads = {}
+
+    async def begin(self, names):
+        for name in names:
+            claim = await self._journal.claim(name, "one", 60.0)
+            self._heads[name] = await self._journal.append(
+                name, [b"first"], after=0, epoch=claim.epoch, grade=Grade.SYNCED
+            )
+        async with self._journal.links["relaxed"].use() as connection:
+            connection.add_query_logger(self._note)
+
+    def _note(self, query):
+        if "INSERT INTO item" in query.query:
+            self.made.append(query.args[0].count(",") + 1)
+
+    def say(self, name):
+        after = self._heads[name]
+        assert self._journal.append_soon(name, b"word", after=after, epoch=0, landed=self._land)
+        self._heads[name] = after + 1
+
+    async def store(self, name, grade):
+        async with asyncio.timeout(100):
+            after = self._heads[name]
+            self._heads[name] = await self._journal.append(name, [b"x"], after=after, epoch=0, grade=grade)
+
+    def _land(self, _, error):
+        assert error is None
+        self.landed += 1
+
+    async def until(self, landed):
+        async with asyncio.timeout(100):
+            while self.landed < landed:
+                await asyncio.sleep(0)
+
+
+@pytest.mark.requirement("K1")
+def test_words_wait_for_each_other_and_nothing_else_waits_for_them(monkeypatch):
+    monkeypatch.setattr(committer, "GATHER_SECONDS", 1000.0)
+
+    async def main():
+        bench = await PostgresBench().open()
+        commits = Commits(bench.journal)
+        try:
+            await commits.begin(["a", "b", "c", "d"])
+            for name in ("a", "b", "c"):
+                commits.say(name)
+                await asyncio.sleep(0)
+            await commits.store("a", Grade.SYNCED)
+            landed = [commits.landed]
+            await commits.store("d", Grade.FLUSHED)
+            landed.append(commits.landed)
+            return landed, commits.made
+        finally:
+            await bench.close()
+
+    assert asyncio.run(main()) == ([1, 3], [3])
+
+
+@pytest.mark.requirement("K1")
+def test_words_that_wait_for_more_to_come_are_stored_when_nothing_comes_and_before_the_journal_closes():
+    async def main():
+        bench = await PostgresBench().open()
+        commits = Commits(bench.journal)
+        try:
+            await commits.begin(["run"])
+            for seq in range(1, 4):
+                commits.say("run")
+                await commits.until(seq)
+            commits.say("run")
+            await bench.journal.close()
+            return commits.landed
+        finally:
+            await bench.close()
+
+    assert asyncio.run(main()) == 4
+
+
+@pytest.mark.requirement("K1")
+def test_a_server_on_a_database_stores_words_without_a_task_that_waits_for_each(tmp_path):
+    """As over a folder: a word that has to be waited for costs twice as much."""
+
+    async def main():
+        bench = await PostgresBench().open()
+        journal, _, _ = await open_as_node(bench.url, tmp_path)
+        landed = asyncio.Event()
+        try:
+            claim = await journal.claim("run", "one", 60.0)
+            await journal.append("run", [b"1"], after=0, epoch=claim.epoch, grade=Grade.SYNCED)
+            begun = journal.append_soon(
+                "run", b"2", after=1, epoch=claim.epoch, landed=lambda *_: landed.set()
+            )
+            async with asyncio.timeout(100):
+                assert begun
+                await landed.wait()
+            return [item.data for item in await journal.read("run")]
+        finally:
+            await journal.close()
+            await bench.close()
+
+    assert asyncio.run(main()) == [b"1", b"2"]
 
 
 @pytest.mark.requirement("K2")

@@ -15,7 +15,7 @@ from turnbuckle.journal.address import is_database, read_address
 from turnbuckle.journal.keys import StoredKeys
 from turnbuckle.journal.moving import Moved, RawReading, RawWriting, move
 from turnbuckle.journal.nodes import NodeRow, Nodes
-from turnbuckle.journal.port import Journal, Reader
+from turnbuckle.journal.port import Journal, Landed, Reader
 from turnbuckle.journal.report import JournalReport
 from turnbuckle.journal.rules import StoredRules
 from turnbuckle.journal.sqlite import doctor
@@ -46,6 +46,9 @@ class _LockedJournal(WrappedJournal):
     def __init__(self, journal: Journal, lock: FolderLock) -> None:
         super().__init__(journal)
         self._lock = lock
+
+    def append_soon(self, stream: str, item: bytes, *, after: int, epoch: int, landed: Landed) -> bool:
+        return self._journal.append_soon(stream, item, after=after, epoch=epoch, landed=landed)
 
     async def close(self) -> None:
         await super().close()

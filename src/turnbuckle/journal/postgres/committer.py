@@ -1,9 +1,11 @@
 """Two lanes to the database: what must be sure, and what need not be.
 
 - The relaxed lane has a connection whose commits do not wait for the disk. It takes everything that is only
-  `FLUSHED`. There is no timer: whatever piled up during the last commit is the next batch. It also carries
-  the hints for those who wait on other nodes, since a commit with a notification holds a lock that all such
-  commits of the database share, and must not hold it while a disk is waited for.
+  `FLUSHED`: whatever piled up during the last commit is the next batch. Words that come one by one, and that
+  nobody waits for, are stored at once if they are rare; if not, those of two milliseconds share a commit,
+  which costs little more for ten of them than for one. The lane also carries the hints for those who wait on
+  other nodes, since a commit with a notification holds a lock that all such commits of the database share,
+  and must not hold it while a disk is waited for.
 - The sure lane waits for the disk. A `SYNCED` work takes along what its stream has in the line before it.
 
 The order of a stream is kept: of one stream nothing is under way in both lanes at once, and nothing
@@ -16,19 +18,20 @@ line that build on them. A work that a newer claim forbids fails alone.
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from turnbuckle.journal.port import Closed, Conflict, Fenced, Grade, JournalError, StorageError, StorageFailed
 from turnbuckle.journal.postgres import rows
-from turnbuckle.journal.postgres.hints import Hint, hint_parts, hint_texts, joined
+from turnbuckle.journal.postgres.hints import Hint, hint_of_one, hint_texts, joined
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink, again
 from turnbuckle.journal.postgres.notifier import Notifier
 from turnbuckle.journal.words import kept
 
+GATHER_SECONDS = 0.002
+"""For how long words that nobody waits for are gathered, counted from the last commit."""
 BATCH_ROWS = 2000
 BATCH_BYTES = 4 << 20
 _HINT_PAUSE = 0.25  # seconds before hints are sent again that could not be sent
@@ -47,6 +50,9 @@ class PendingWork:
 
     __slots__ = ("act", "alone", "done", "fences", "grade", "hints", "items", "settle", "size", "streams")
 
+    can_wait = False
+    """Whether it may be stored a little later, together with others."""
+
     def __init__(
         self,
         streams: Iterable[str],
@@ -57,7 +63,6 @@ class PendingWork:
         items: Sequence[rows.ItemRow] = (),
         act: Act | None = None,
         alone: bool = False,
-        awaited: bool = True,
     ) -> None:
         self.streams = frozenset(streams)
         self.grade = grade
@@ -68,9 +73,26 @@ class PendingWork:
         self.alone = alone
         self.hints: dict[str, Hint] = {}
         self.size = sum(len(item[2]) for item in items)
-        self.done: asyncio.Future[Any] | None = None
-        if awaited:
-            self.done = asyncio.get_running_loop().create_future()
+        self.done: asyncio.Future[Any] | None = asyncio.get_running_loop().create_future()
+
+
+class LoneItem(PendingWork):
+    """One item that nobody waits for: only `settle` is told. Most works are such, so it is made quickly."""
+
+    __slots__ = ()
+    can_wait = True
+
+    def __init__(self, stream: str, row: rows.ItemRow, epoch: int, after: int, settle: Settle) -> None:
+        self.streams = frozenset((stream,))
+        self.grade = Grade.FLUSHED
+        self.settle = settle
+        self.fences = {row[0]: (epoch, after)}
+        self.items = (row,)
+        self.act = None
+        self.alone = False
+        self.hints = {stream: hint_of_one(after, row)}
+        self.size = len(row[2])
+        self.done = None
 
 
 class _Lane:
@@ -80,6 +102,8 @@ class _Lane:
         self.streams: frozenset[str] = frozenset()
         self.kick = asyncio.Event()
         self.is_busy = False
+        self.begun = -math.inf
+        """When the last commit began, by the clock of the loop."""
         self.task: asyncio.Task[None] | None = None
 
 
@@ -102,6 +126,8 @@ class LaneCommitter:
         self._hints: dict[str, Hint] = {}
         self._closed = False
         self._idle = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._gathering: asyncio.TimerHandle | None = None
         for lane in self._lanes:
             lane.task = asyncio.ensure_future(self._work(lane))
 
@@ -120,12 +146,36 @@ class LaneCommitter:
         if self._closed and not follows:
             raise Closed("the journal is closed")
         self._line.append(work)
-        self._kick()
+        relaxed, sure = self._lanes
+        if work.grade is Grade.SYNCED:
+            sure.kick.set()
+        elif not work.can_wait or relaxed.is_busy or not self._is_gathering():
+            relaxed.kick.set()
+
+    def _is_gathering(self) -> bool:
+        """Whether words in the line wait for more to come. The next that comes late enough ends it, since a
+        process that must be woken by a clock spends more on that than on a word; at the latest a clock."""
+        if self._lanes[0].begun + GATHER_SECONDS > self._loop.time():
+            if self._gathering is None:
+                self._gathering = self._loop.call_later(GATHER_SECONDS, self._gathered)
+            return True
+        self._end_gathering()
+        return False
+
+    def _gathered(self) -> None:
+        self._end_gathering()
+        self._lanes[0].begun = -math.inf
+        self._lanes[0].kick.set()
+
+    def _end_gathering(self) -> None:
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
 
     def _hint(self, hints: dict[str, Hint]) -> None:
         """Tell the other nodes with the next batch what is stored by now."""
         for stream, hint in hints.items():
-            self._hints[stream] = joined(self._hints.get(stream), replace(hint, key=0))
+            self._hints[stream] = joined(self._hints.get(stream), hint)
 
     @property
     def is_idle(self) -> bool:
@@ -151,24 +201,22 @@ class LaneCommitter:
                 lane.task.cancel()
             lane.link.drop()
 
-    def _kick(self) -> None:
-        for lane in self._lanes:
-            lane.kick.set()
-
     async def _work(self, lane: _Lane) -> None:
         while True:
             await lane.kick.wait()
             lane.kick.clear()
             while batch := self._next_batch(lane):
                 await self._store_batch(lane, batch)
-            if self._hints and not lane.sure:
+            if self._hints and not lane.sure and self._gathering is None:
                 lane.is_busy = True
                 await self._send_hints(lane)
                 lane.is_busy = False
             self._idle.set()
 
     async def _store_batch(self, lane: _Lane, batch: list[PendingWork]) -> None:
-        lane.is_busy = True
+        lane.is_busy, lane.begun = True, self._loop.time()
+        if not lane.sure:
+            self._end_gathering()
         lane.streams = frozenset().union(*(work.streams for work in batch))
         results: list[Any] = []
         error: Exception | None = None
@@ -182,7 +230,12 @@ class LaneCommitter:
         finally:
             lane.is_busy, lane.streams = False, frozenset()
         self._settle(batch, results, error)
-        self._kick()
+        relaxed, sure = self._lanes
+        if self._line:  # what had to wait for this batch may be for either
+            relaxed.kick.set()
+            sure.kick.set()
+        elif self._hints:
+            relaxed.kick.set()
 
     async def _store(self, lane: _Lane, batch: list[PendingWork]) -> list[Any]:
         """The result of each work, or the error that it alone has."""
@@ -206,7 +259,10 @@ class LaneCommitter:
             else:
                 good = await rows.store(connection, self._node, fences, items)
                 self._forget_hints(lane, batch)
-            return [await self._verdict(connection, work, good) for work in batch]
+            return [
+                None if work.fences.keys() <= good else await self._verdict(connection, work, good)
+                for work in batch
+            ]
 
     def _forget_hints(self, lane: _Lane, batch: list[PendingWork]) -> None:
         """Nobody can be notified now, and to keep hints for later would take ever more room."""
@@ -229,14 +285,21 @@ class LaneCommitter:
             for stream, hint in work.hints.items():
                 hints[stream] = joined(hints.get(stream), hint)
         try:
-            good = await rows.store(connection, self._node, fences, items, channel, hint_parts(hints))
+            good = await rows.store(connection, self._node, fences, items, channel, hint_texts(hints))
         except BaseException:
-            later, self._hints = self._hints, earlier
-            self._hint(later)
+            self._keep_hints(earlier)
             raise
-        for work in batch:
-            work.hints = {}
+        if len(good) < len(fences):  # nobody was told of the others either
+            self._keep_hints(earlier)
+        else:
+            for work in batch:
+                work.hints = {}
         return good
+
+    def _keep_hints(self, hints: dict[str, Hint]) -> None:
+        """They could not be sent, and go before those that came since."""
+        later, self._hints = self._hints, hints
+        self._hint(later)
 
     async def _perform(self, connection: Connection, work: PendingWork) -> Any:
         good = set[int]()
@@ -264,9 +327,15 @@ class LaneCommitter:
     def _next_batch(self, lane: _Lane) -> list[PendingWork]:
         """What this lane can store now, out of the line."""
         other = self._lanes[0] if lane.sure else self._lanes[1]
+        if all(work.can_wait for work in self._line):  # as nearly always
+            if lane.sure or not self._line or self._is_gathering():
+                return []
+            if not other.streams and self._is_one_batch():
+                batch, self._line = list(self._line), deque()
+                return batch
         sure = frozenset[str]().union(*(work.streams for work in self._line if work.grade is Grade.SYNCED))
         blocked = set(other.streams)
-        batch: list[PendingWork] = []
+        batch = []
         staying: deque[PendingWork] = deque()
         count, size = 0, 0
         for work in self._line:
@@ -284,17 +353,24 @@ class LaneCommitter:
         self._line = staying
         return batch
 
+    def _is_one_batch(self) -> bool:
+        size = 0
+        for work in self._line:
+            size += work.size
+        return len(self._line) <= BATCH_ROWS and size <= BATCH_BYTES
+
     def _settle(self, batch: list[PendingWork], results: list[Any], error: Exception | None) -> None:
         self._told(error if isinstance(error, StorageError) else None)
         failed = [*batch, *self._followers(batch)] if error is not None else batch
         for at, work in enumerate(failed):
-            result = results[at] if error is None else None
-            fault = error if error is not None else result if isinstance(result, Fenced | Conflict) else None
+            result, fault = None, error
+            if error is None and (result := results[at]) is not None and isinstance(result, JournalError):
+                fault = result
             try:
                 work.settle(fault, result)
             except Exception as failure:  # one that cannot hear of it must not make all others wait
                 log.exception("what was stored could not be told to whoever stored it: %r", failure)
-            if fault is None:
+            if fault is None and work.hints:
                 self._hint(work.hints)
             if work.done is None or work.done.done():
                 continue
@@ -325,14 +401,13 @@ class LaneCommitter:
             if channel:
                 async with lane.link.use() as connection:
                     sql = "SELECT pg_notify($1, hint) FROM unnest($2::text[]) AS h(hint)"
-                    await connection.execute(sql, channel, hint_texts(hint_parts(taken)))
+                    await connection.execute(sql, channel, hint_texts(taken))
 
         try:
             await self._notifier.perform(notify)
         except StorageError as error:
             self._told(error)
-            later, self._hints = self._hints, taken
-            self._hint(later)
+            self._keep_hints(taken)
             asyncio.get_running_loop().call_later(_HINT_PAUSE, lane.kick.set)
 
 
@@ -341,7 +416,8 @@ def _gathered(batch: list[PendingWork]) -> tuple[rows.Fences, list[rows.ItemRow]
     fences: rows.Fences = {}
     items: list[rows.ItemRow] = []
     for work in batch:
-        fences = {**work.fences, **fences}
+        for key, fence in work.fences.items():
+            fences.setdefault(key, fence)
         items.extend(work.items)
     return fences, items
 

@@ -6,6 +6,7 @@ before them takes them; everybody else looks. A notification may have 8,000 byte
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
@@ -21,32 +22,27 @@ _told = msgspec.json.Decoder(int | tuple[int, int, list[str]])
 
 
 class Hint(Struct, frozen=True):
-    """That a stream ends with the number `seq`, and with `data` behind the item `before` if there is any. It
-    is true if the items of the stream with this `key` are stored in the same transaction; 0: it is true
-    already."""
+    """That a stream ends with the number `seq`, and with `data` behind the item `before` if there is any."""
 
     seq: int
     before: int = 0
     data: tuple[bytes, ...] = ()
     size: int = 0
-    key: int = 0
-
-
-class HintPart(Struct, frozen=True):
-    """A hint as a part of a notification: parts of one `page` go together."""
-
-    text: str
-    key: int
-    page: int
 
 
 def hint_of(before: int, items: Sequence[tuple[int, int, bytes]]) -> Hint:
     """Of items that are stored behind another."""
-    key, seq, _ = items[-1]
+    seq = items[-1][1]
     size = sum(len(data) for _, _, data in items)
     if size > _DATA_BYTES:
-        return Hint(seq, key=key)
-    return Hint(seq, before, tuple(data for _, _, data in items), size, key)
+        return Hint(seq)
+    return Hint(seq, before, tuple(data for _, _, data in items), size)
+
+
+def hint_of_one(before: int, item: tuple[int, int, bytes]) -> Hint:
+    """Of one item."""
+    _, seq, data = item
+    return Hint(seq) if len(data) > _DATA_BYTES else Hint(seq, before, (data,), len(data))
 
 
 def joined(one: Hint | None, other: Hint) -> Hint:
@@ -55,48 +51,47 @@ def joined(one: Hint | None, other: Hint) -> Hint:
         return other
     if GONE in (one.seq, other.seq):
         return Hint(GONE)
-    key, size = one.key or other.key, one.size + other.size
+    size = one.size + other.size
     follows = other.before == one.seq and other.seq - len(other.data) == one.seq
     if one.data and other.data and follows and size <= _DATA_BYTES:
-        return Hint(other.seq, one.before, one.data + other.data, size, key)
-    return Hint(max(one.seq, other.seq), key=key)
+        return Hint(other.seq, one.before, one.data + other.data, size)
+    return Hint(max(one.seq, other.seq))
 
 
-def hint_parts(hints: Mapping[str, Hint]) -> list[HintPart]:
-    """Names that do not fit into a notification are left out: nobody has such, and whoever does is found by
-    looking."""
-    parts: list[HintPart] = []
-    size = page = 0
+def hint_texts(hints: Mapping[str, Hint]) -> list[str]:
+    """Whole notifications, each in one line. Names that do not fit into one are left out: nobody has such,
+    and whoever does is found by looking."""
+    with suppress(UnicodeDecodeError):
+        page = msgspec.json.encode({stream: _told_of(hint) for stream, hint in hints.items()})
+        if len(page) <= _PAGE_BYTES:  # as nearly always
+            return [page.decode()]
+    pages: list[list[str]] = []
+    room = 0
     for stream, hint in hints.items():
         text = _text(stream, hint)
-        if (more := len(text.encode()) + 1) > _PAGE_BYTES:
+        if (more := len(text) + 1) > _PAGE_BYTES:
             continue
-        if size + more > _PAGE_BYTES:
-            page, size = page + 1, 0
-        parts.append(HintPart(text, hint.key, page))
-        size += more
-    return parts
+        if more > room:
+            pages.append([])
+            room = _PAGE_BYTES
+        pages[-1].append(text.decode())
+        room -= more
+    return [f"{{{','.join(texts)}}}" for texts in pages]
 
 
-def hint_texts(parts: Sequence[HintPart]) -> list[str]:
-    """Whole notifications."""
-    pages: dict[int, list[str]] = {}
-    for part in parts:
-        pages.setdefault(part.page, []).append(part.text)
-    return [f"{{{','.join(texts)}}}" for texts in pages.values()]
+def _told_of(hint: Hint) -> int | tuple[int, int, list[str]]:
+    if not hint.data:
+        return hint.seq
+    return hint.before, hint.seq, [data.decode() for data in hint.data]
 
 
-def _text(stream: str, hint: Hint) -> str:
-    name = msgspec.json.encode(stream).decode()
-    if hint.data:
-        try:
-            words = [data.decode() for data in hint.data]
-        except UnicodeDecodeError:
-            return f"{name}:{hint.seq}"
-        told = msgspec.json.encode((hint.before, hint.seq, words)).decode()
-        if len(f"{name}:{told}".encode()) < _PAGE_BYTES:
-            return f"{name}:{told}"
-    return f"{name}:{hint.seq}"
+def _text(stream: str, hint: Hint) -> bytes:
+    name = msgspec.json.encode(stream)
+    with suppress(UnicodeDecodeError):
+        text = b"%b:%b" % (name, msgspec.json.encode(_told_of(hint)))
+        if len(text) < _PAGE_BYTES:
+            return text
+    return b"%b:%d" % (name, hint.seq)
 
 
 def read_page(payload: str) -> dict[str, msgspec.Raw]:

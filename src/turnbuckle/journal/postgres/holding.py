@@ -258,6 +258,19 @@ class HoldingReader(PostgresReader):
             self._waiters.hand(live.name, before, items)
         self._forget_if_idle(live)
 
+    def _settle_one(self, live: Live, row: rows.ItemRow, error: Exception | None) -> None:
+        """The same for one item of which nobody waits to hear, as nearly always."""
+        if error is not None or not live.holder:
+            self._settle(live, [row], error)
+            return
+        live.on_its_way -= 1
+        _, seq, data = row
+        before, item = live.head, Item(seq, data)
+        self._unsure.add_one(live.name, row)
+        self._hot.add_one(live.name, before, item)
+        live.head = seq
+        self._waiters.hand(live.name, before, (item,))
+
     def _lose(self, live: Live) -> None:
         """Somebody else holds it now, or the database has lost the claim."""
         self._least_epochs[live.name] = live.epoch + 1

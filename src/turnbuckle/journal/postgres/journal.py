@@ -34,7 +34,7 @@ from turnbuckle.journal.port import (
     next_seq,
 )
 from turnbuckle.journal.postgres import rows
-from turnbuckle.journal.postgres.committer import PendingWork, heard_of, nothing
+from turnbuckle.journal.postgres.committer import LoneItem, PendingWork, heard_of, nothing
 from turnbuckle.journal.postgres.hints import GONE, Hint, hint_of
 from turnbuckle.journal.postgres.holding import HoldingReader
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink, check_server
@@ -114,18 +114,17 @@ class PostgresJournal(HoldingReader):
             return False
         if live.refusal(after, epoch) is not None:
             return False
-        new = [(live.key, next_seq(after, epoch), item)]
+        seq = next_seq(after, epoch)
+        row = live.key, seq, item
 
         def settle(error: Exception | None, _: object) -> None:
-            self._settle(live, new, error)
+            self._settle_one(live, row, error)
             told = error if error is None or isinstance(error, StorageError) else StorageFailed(str(error))
-            landed(new[0][1], told)
+            landed(seq, told)
 
-        fences = {live.key: (epoch, after)}
-        work = PendingWork([stream], Grade.FLUSHED, settle, fences=fences, items=new, awaited=False)
-        work.hints = {stream: hint_of(after, new)}
-        self._accept(live, new)
-        self._committer.post(work)
+        live.tail = seq
+        live.on_its_way += 1
+        self._committer.post(LoneItem(stream, row, epoch, after, settle))
         return True
 
     async def claim(self, stream: str, owner: str, seconds: float, *, begins: bool = False) -> Claim | Held:

@@ -54,6 +54,14 @@ class UnsureItems:
             kept.items.extend(items)
             kept.size += sum(map(_size, items))
 
+    def add_one(self, stream: str, item: ItemRow) -> None:
+        """The same for one item, as nearly always."""
+        kept = self._streams.get(stream)
+        if kept is None:
+            kept = self._streams[stream] = _UnsureStream()
+        kept.items.append(item)
+        kept.size += _ITEM_BYTES + len(item[2])
+
     def sure(self, stream: str, items: Sequence[ItemRow] = ()) -> None:
         """These and all that was stored before them are on the disk."""
         self.add(stream, items)
