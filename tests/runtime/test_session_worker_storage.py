@@ -21,14 +21,15 @@ class Narrow(MemoryJournal):
 
     damaged = ""
     fails = ""
+    times = 1
 
     async def append(self, stream, items, **more):
-        if stream == self.fails:
-            self.fails = ""
-            raise StorageFailed("the connection is gone")
         largest = max(map(len, items), default=0)
         if largest > (MOST if stream == SESSION else MOST_OF_A_RUN):
             raise TooLarge(largest)
+        if stream == self.fails and self.times:
+            self.times -= 1
+            raise StorageFailed("the connection is gone")
         return await super().append(stream, items, **more)
 
     async def read(self, stream, after=0, limit=500):
@@ -56,6 +57,10 @@ async def say(world, text, run, busy=None, instructions=""):
     first = (Message("system", (TextPart(instructions),)),) if instructions else ()
     said = IncomingMessage((message(text),), busy, first=first, anew=bool(first), run=RunId(run))
     return await world.in_worker(lambda worker: worker.say(said))
+
+
+async def in_line(worker):
+    return [message.run for message in worker.state.waiting]
 
 
 async def outcome(world, run):
@@ -107,6 +112,42 @@ def test_the_run_of_a_message_that_is_taken_back_is_known_also_if_the_store_fail
         return taken, (await fold_run(world.journal, RunId("r2"))).outcome.kind
 
     assert staged(story) == (True, "cancelled")
+
+
+@pytest.mark.requirement("G1", "K2")
+@pytest.mark.parametrize("way", ["withdraw", "stop", "new"])
+def test_no_message_is_taken_back_while_its_run_cannot_be_stored(way):
+    """The session would say so, and whoever follows the run would hear that there is none."""
+    ways = {
+        "withdraw": lambda worker: worker.withdraw(RunId("r2"), "taken back"),
+        "stop": lambda worker: worker.stop("somebody"),
+        "new": lambda worker: worker.begin_anew("new", "somebody"),
+    }
+
+    async def story(world):
+        await say(world, "short", "r1")
+        await say(world, "short", "r2", "queue")
+        world.journal.fails, world.journal.times = "r2", 2
+        with pytest.raises(StorageFailed):
+            await world.in_worker(ways[way])
+        waiting = await world.in_worker(in_line)
+        await world.in_worker(ways[way])
+        return waiting, (await fold_run(world.journal, RunId("r2"))).outcome.kind
+
+    assert staged(story) == (["r2"], "cancelled")
+
+
+@pytest.mark.requirement("G1", "K2")
+def test_what_can_never_begin_is_refused_as_soon_as_that_can_be_stored():
+    async def story(world):
+        await say(world, "short", "r1")
+        await world.pass_time(60)
+        world.journal.fails, world.journal.times = "r2", 2
+        with pytest.raises(TooLarge):
+            await say(world, "short", "r2", instructions=LONG)
+        return await outcome(world, "r2")
+
+    assert "too large to be stored" in staged(story).why
 
 
 @pytest.mark.requirement("E9")

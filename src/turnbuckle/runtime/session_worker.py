@@ -256,7 +256,10 @@ class SessionWorker(HeldSession):
         new = NewRun(message.messages, None, (), self.user, message.options, origin, message.run)
         try:
             await self._write_declined(new, why, by, failed=failed)
-        except Exception as error:  # the next worker, which opens in a moment, finds that it is missing
+        except Exception as error:
+            if may_pass(error):  # then nothing may say that the message is refused: its run would be unknown
+                raise
+            # The next worker, which opens in a moment, finds that it is missing.
             log.warning("that the run %s will not begin cannot be stored yet: %s", message.run, error)
             self._fail()
 
@@ -428,7 +431,10 @@ class SessionWorker(HeldSession):
         try:
             await self._begin(message)
         except HOPELESS as error:
-            await self._refuse(message, error)
+            try:
+                await self._refuse(message, error)
+            except StorageError as trouble:  # it is first in the line, and is refused there
+                log.warning("that a message cannot begin cannot be stored yet: %s", trouble)
             raise
         except Exception as error:
             log.warning("a message to the session %s cannot begin now: %s", self.session, error)
