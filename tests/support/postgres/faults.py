@@ -26,6 +26,7 @@ CREATE TRIGGER no_room BEFORE INSERT OR UPDATE ON {schema}.stream FOR EACH ROW E
 _ROOM = "DROP FUNCTION {schema}.no_room() CASCADE"
 _END_ALL = f"SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity WHERE usename = '{APP}'"
 _LOCK = "LOCK TABLE {schema}.stream, {schema}.item"
+_TRIES = 20
 _RELOAD = "SELECT pg_reload_conf()"
 
 
@@ -52,7 +53,18 @@ class BrokenDatabase:
 
     async def sql(self, *texts: str) -> None:
         for text in texts:
-            await asyncio.to_thread(self.cluster.sql, text.format(schema=self.schema))
+            await asyncio.to_thread(self._sql, text.format(schema=self.schema))
+
+    def _sql(self, text: str) -> None:
+        """What changes two tables and a server's own statement may each have what the other needs."""
+        for _ in range(_TRIES):
+            try:
+                self.cluster.sql(text)
+                return
+            except AssertionError as error:
+                if "deadlock detected" not in str(error):
+                    raise
+        self.cluster.sql(text)
 
     @asynccontextmanager
     async def by_sql(self, begin: Sequence[str], end: Sequence[str]) -> AsyncIterator[None]:
