@@ -336,7 +336,8 @@ def test_a_stream_that_is_lost_keeps_no_reader_elsewhere_from_being_handed_anoth
         claims = [await one.claim(name, "one", TTL) for name in ("mine", "lost")]
         for claim in claims:
             await put(one, claim, [b"a"], grade=Grade.SYNCED)
-        taken, landed = Taken(), asyncio.Queue()
+        taken = Taken()
+        landed: asyncio.Queue[object] = asyncio.Queue()
         reading = asyncio.ensure_future(other.wait("mine", 1, taken))
         bench.pass_time(TTL + 1)
         await other.claim("lost", "two", TTL)

@@ -21,6 +21,7 @@ from turnbuckle.journal.port import (
     head_after,
 )
 from turnbuckle.runtime.lease import hold
+from turnbuckle.runtime.log import may_pass
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import NewRun, Runs
 from turnbuckle.runtime.session_messages import SessionRules, WorkerClosed
@@ -140,13 +141,21 @@ class HeldSession:
 
     async def _write_declined(self, new: NewRun, why: str, by: str, *, failed: bool) -> None:
         """Store that a run will not begin. A connection may break behind a commit, and is there again soon:
-        without a second try the session would say so, and nobody would know the run."""
+        without a second try the session would say so, and nobody would know the run. Raises what may pass:
+        then nothing may say that it will not begin."""
         assert new.run is not None
         try:
-            await self._runs.decline(new, self.session, why, by, failed=failed)
-        except StorageError:
-            if not await self._journal.head(new.run):
+            try:
                 await self._runs.decline(new, self.session, why, by, failed=failed)
+            except StorageError:
+                if not await self._journal.head(new.run):
+                    await self._runs.decline(new, self.session, why, by, failed=failed)
+        except Exception as error:
+            if may_pass(error):
+                raise
+            # The next worker, which opens in a moment, finds that it is missing.
+            log.warning("that the run %s will not begin cannot be stored: %s", new.run, error)
+            self._fail()
 
     async def _append(self, facts: list[SessionFact]) -> None:
         if not facts:

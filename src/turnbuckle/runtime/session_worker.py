@@ -254,14 +254,7 @@ class SessionWorker(HeldSession):
             return
         origin = replace(message.origin, created=message.at, message=message.id)
         new = NewRun(message.messages, None, (), self.user, message.options, origin, message.run)
-        try:
-            await self._write_declined(new, why, by, failed=failed)
-        except Exception as error:
-            if may_pass(error):  # then nothing may say that the message is refused: its run would be unknown
-                raise
-            # The next worker, which opens in a moment, finds that it is missing.
-            log.warning("that the run %s will not begin cannot be stored yet: %s", message.run, error)
-            self._fail()
+        await self._write_declined(new, why, by, failed=failed)
 
     async def undo(self, request: RunId | None = None) -> RunId | None:
         """Take back the last run and what began it, once for each request that has an id. Raises

@@ -76,7 +76,7 @@ class PendingWork:
         self.done: asyncio.Future[Any] | None = asyncio.get_running_loop().create_future()
 
 
-class LoneItem(PendingWork):
+class PendingWord(PendingWork):
     """One item that nobody waits for: only `settle` is told. Most works are such, so it is made quickly."""
 
     __slots__ = ()

@@ -34,7 +34,7 @@ from turnbuckle.journal.port import (
     next_seq,
 )
 from turnbuckle.journal.postgres import rows
-from turnbuckle.journal.postgres.committer import LoneItem, PendingWork, heard_of, nothing
+from turnbuckle.journal.postgres.committer import PendingWord, PendingWork, heard_of, nothing
 from turnbuckle.journal.postgres.hints import GONE, Hint, hint_of
 from turnbuckle.journal.postgres.holding import HoldingReader
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink, check_server
@@ -124,7 +124,7 @@ class PostgresJournal(HoldingReader):
 
         live.tail = seq
         live.on_its_way += 1
-        self._committer.post(LoneItem(stream, row, epoch, after, settle))
+        self._committer.post(PendingWord(stream, row, epoch, after, settle))
         return True
 
     async def claim(self, stream: str, owner: str, seconds: float, *, begins: bool = False) -> Claim | Held:
