@@ -95,7 +95,8 @@ class Sending:
         if (asked.route, asked.model) in turn.words_only:
             rules = replace(rules, takes_own_parts=False)
         whom = ForWhom(rules, asked.model, quirks, names)
-        to_ask = not is_paused(turn) and not ladder.goes_on_behind_itself(turn)
+        goes_on = ladder.goes_on_behind_itself(turn) or ladder.is_prefilled(turn, asked.protocol)
+        to_ask = not is_paused(turn) and not goes_on
         before = self._sent.setdefault(_place(asked, whom), [])
         while before and before[-1].history != turn.messages[: len(before[-1].history)]:
             before.pop()

@@ -97,7 +97,7 @@ def judged(turn: Turn, policy: Policy) -> Record:
         streaming=ask.stream,
         seconds_left=budget.seconds_left(turn, policy),
         jitter=zlib.crc32(f"{turn.run}:{turn.attempt}".encode()) / 2**32,
-        can_retell=can_retell(turn.messages),
+        can_retell=can_retell(turn.messages) or ladder.is_prefilled(turn, route.protocol),
         window=reply.finish == "window",
         cap=cap,
         holds=kept is not None and any(isinstance(fact, CallsHeld) for fact in kept.facts),

@@ -23,6 +23,7 @@ from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.turn.state import Ask, PendingCall, Turn
 from turnbuckle.vocab.arguments import scan_object
 from turnbuckle.vocab.events import Cut
+from turnbuckle.vocab.ids import ProtocolName
 from turnbuckle.vocab.messages import CallPart, Message, TextPart
 from turnbuckle.vocab.reply import Reply
 from turnbuckle.vocab.tooling import FINISH_CALL
@@ -186,6 +187,14 @@ def goes_on_behind_itself(turn: Turn) -> bool:
     """Whether the request under way ends with the beginning of the answer, for a host that goes on behind
     that."""
     return turn.ask is not None and turn.ask.way == "prefill" and drafted(turn) is None
+
+
+def is_prefilled(turn: Turn, protocol: ProtocolName) -> bool:
+    """Whether the caller of a relay began the answer, for a provider of its own protocol. One that has
+    refused it is asked to go on in words."""
+    begun = turn.messages[-1] if turn.messages else None
+    is_begun = begun is not None and begun.role == "assistant" and not begun.partial
+    return is_begun and turn.options.prefilled == protocol and not turn.tally.retold
 
 
 def drafted(turn: Turn) -> Draft | None:

@@ -209,6 +209,8 @@ def _due_ask(turn: Turn, policy: Policy) -> tuple[Command, ...]:
     asks_nobody = turn.options.compact is not None and turn.tally.dropped  # what is left needs no model
     if not asks_nobody and (reason := budget.exceeded(turn, policy)):
         return (_end(replace(turn, failure=failure("budget", reason)), reason, policy),)
+    if ladder.is_prefilled(turn, policy.route(turn.ask.route).protocol):
+        return (CallModel(turn.ask, turn.attempt + 1),)
     return (CallModel(_to_answer(turn, turn.ask), turn.attempt + 1),)
 
 

@@ -118,6 +118,9 @@ class RunOptions(Struct, frozen=True, omit_defaults=True):
     ask_first: bool = False
     """Somebody sits there: commands, the network, and changes outside a git work tree are asked about, unless
     a rule speaks of them."""
+    prefilled: ProtocolName | None = None
+    """The caller of a relay began the answer itself, in this protocol. A provider of it goes on from
+    there."""
     open_tools: bool = False
     """The caller has tools whose names are not listed: a set of them, or some that its messages define. A
     call of a name that nobody knows is for the caller."""

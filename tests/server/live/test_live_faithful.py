@@ -161,6 +161,38 @@ def test_what_is_not_passed_on_is_named_and_refused_by_who_is_strict(tmp_path: P
     run_scenario(scenario, tmp_path, hello, protocol="anthropic")
 
 
+BEGUN = [{"role": "user", "content": "A story."}, {"role": "assistant", "content": "Once upon"}]
+REFUSES_BEGUN = (
+    "This model does not support assistant message prefill. The conversation must end with a user message."
+)
+
+
+@pytest.mark.requirement("I8")
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+@pytest.mark.parametrize("refuses", [False, True], ids=["takes it", "refuses it"])
+def test_an_answer_that_the_client_began_goes_to_the_provider_so(
+    tmp_path: Path, path: str, refuses: bool
+) -> None:
+    """A provider that refuses that is asked to go on in words."""
+
+    def goes_on(request: LabRequest) -> Iterable[ScriptItem]:
+        if refuses and request.body["messages"][-1]["role"] == "assistant":
+            return (Status(400, body=json.dumps({"error": {"message": REFUSES_BEGUN}})),)
+        return (Say(" a time."), Finish())
+
+    async def scenario(server: LiveServer) -> None:
+        reply = await server.post(
+            path, {"model": "lab", "max_tokens": 99, "messages": BEGUN, "prefix_flag": 1}
+        )
+        assert reply.status == 200, reply.body
+        assert " a time." in reply.body.decode()
+        roles = [[one["role"] for one in request.body["messages"]] for request in server.lab.requests]
+        assert roles[0] == ["user", "assistant"]
+        assert roles[1:] == ([["user", "assistant", "user"]] if refuses else [])
+
+    run_scenario(scenario, tmp_path, goes_on, protocol=PATHS[path])
+
+
 @pytest.mark.requirement("I9", "I8")
 def test_a_conversation_that_is_too_long_fails_in_the_words_of_its_provider(tmp_path: Path) -> None:
     words = (

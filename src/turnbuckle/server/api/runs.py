@@ -95,8 +95,15 @@ class RunsApi:
         options = replace(
             asked.wishes, route=chosen.route, own_tools=chosen.own_tools, ask_first=body.ask_first
         )
-        names = {"only_here": asked.only_here, "unknown": asked.unknown}
-        passed = passed_on(exchange, chosen, PROTOCOL, options, strict=self._strict, **names)
+        passed = passed_on(
+            exchange,
+            chosen,
+            PROTOCOL,
+            options,
+            only_here=asked.only_here,
+            unknown=asked.unknown,
+            strict=self._strict,
+        )
         options = passed.options
         instructions = (Message("system", (TextPart(body.instructions),)),) if body.instructions else ()
         first = (*(runs.opening if chosen.own_tools else ()), *instructions)

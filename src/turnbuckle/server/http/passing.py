@@ -71,10 +71,11 @@ def passed_on(
     only_here: tuple[str, ...] = (),
     unknown: tuple[str, ...] = (),
     strict: bool = False,
+    prefills: bool = False,
 ) -> PassedOn:
     """What goes on to the chosen route of a request in this protocol. `only_here` names what only providers
-    of this protocol take, `unknown` fields that nobody here knows. Raises Problem if something does not and
-    the client is strict about it."""
+    of this protocol take, `unknown` fields that nobody here knows. `prefills`: the last message is the
+    assistant's. Raises Problem if something does not go on and the client is strict about it."""
     headers, withheld = passable(exchange.headers)
     given = options.extra.get(protocol, {})
     others = {
@@ -94,6 +95,7 @@ def passed_on(
         left += [name for name in unknown if name not in left]
     else:
         options = replace(options, headers={protocol: headers} if headers else {})
+        options = replace(options, prefilled=protocol if prefills else None)
         left += withheld
         if chosen.protocol != protocol:
             left += [name for name in headers if not _LABELS.fullmatch(name)]

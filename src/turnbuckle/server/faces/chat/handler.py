@@ -110,6 +110,7 @@ class Chat:
             only_here=asked.only_here,
             unknown=asked.unknown,
             strict=self._strict,
+            prefills=asked.messages[-1].role == "assistant",
         )
         new = NewRun((), user=exchange.caller.owner, options=passed.options, origin=origin)
         busy_of(exchange)  # a mistake in it is told, even if it does not count

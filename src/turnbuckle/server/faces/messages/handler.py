@@ -122,6 +122,7 @@ class MessagesApi:
             only_here=_only_here(asked, chosen),
             unknown=asked.unknown,
             strict=self._strict,
+            prefills=asked.messages[-1].role == "assistant",
         )
         new = NewRun((), user=owner, options=passed.options, origin=origin)
         busy = busy_of(exchange)  # a mistake in it is told, even if it does not count
