@@ -18,6 +18,7 @@ from turnbuckle.journal.report import JournalReport
 from turnbuckle.journal.sqlite import doctor
 from turnbuckle.journal.sqlite.folder import holds_journal
 from turnbuckle.objects.opening import open_objects
+from turnbuckle.runtime.filling import fill_gaps
 from turnbuckle.runtime.idempotency import IdempotencyStore
 from turnbuckle.runtime.retention import Keeping, ObjectUpkeep, Retention, Swept
 from turnbuckle.settings import Settings
@@ -30,8 +31,17 @@ async def check_journal(loaded: Loaded) -> JournalReport | None:
 
 
 async def mend_journal(loaded: Loaded) -> JournalReport | None:
-    """Cut damage out of the journal. Raises InUse beside a living process, and StorageError."""
-    return await mend_journal_at(loaded.settings.data)
+    """Cut damage out of the journal, and let conversations go on that lost a run. Raises InUse beside a
+    living process, and StorageError."""
+    place, folder = loaded.settings.data, Path(loaded.settings.folder)
+    report = await mend_journal_at(place)
+    if report is not None and (report.sound or report.kept):
+        journal = await open_journal(place, folder)
+        try:
+            await fill_gaps(journal, process_environment(asyncio.sleep))
+        finally:
+            await journal.close()
+    return report
 
 
 class CompactedJournal(Struct, frozen=True):

@@ -14,8 +14,10 @@ from turnbuckle.call.health import HealthBook
 from turnbuckle.call.models import Models
 from turnbuckle.call.routes import Route
 from turnbuckle.call.transport import Connections
+from turnbuckle.lab.rehearsal.model import Rehearsal
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.log import RunLog
+from turnbuckle.runtime.models import RoutedModels
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.testing.world.faults import Kill
 from turnbuckle.testing.world.model import WorldModel
@@ -23,7 +25,7 @@ from turnbuckle.testing.world.run_world import RunWorld, Story, Task
 from turnbuckle.testing.world.tools import WorldTools
 from turnbuckle.turn.facts import RunEnded
 from turnbuckle.turn.fold import TurnFold
-from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, RouteName
 from turnbuckle.vocab.request import RunOptions
 from turnbuckle.vocab.tooling import not_started
@@ -148,6 +150,22 @@ def test_a_route_that_is_not_in_the_settings_any_more_is_any_route():
             models = Models(known, connections, clock, HealthBook())
             assert models.choose(RouteName("gone")) == "one"
             assert models.choose(RouteName("two")) == "two"
+            assert models.streams(RouteName("gone"))
+
+    asyncio.run(main())
+
+
+@pytest.mark.requirement("G10")
+def test_a_run_of_a_route_that_is_gone_goes_on_also_where_only_the_rehearsal_is_left():
+    """No route is live then; the rules of the run say which of the others it is."""
+
+    async def main():
+        clock = VirtualClock()
+        async with Connections() as connections:
+            live = Models([], connections, clock, HealthBook())
+            models = RoutedModels(live, {RouteName("new"): Rehearsal()})
+            policy = Policy((RouteFacts(RouteName("new"), "openai_chat", "rehearsal"),))
+            assert policy.route(models.choose(RouteName("gone"))).name == "new"
             assert models.streams(RouteName("gone"))
 
     asyncio.run(main())

@@ -82,8 +82,11 @@ class Models:
 
     def choose(self, wanted: RouteName) -> RouteName:
         """The route to take when `wanted` is to be asked: the next usable one while it rests. One that is not
-        in the settings any more, since the run began under others, is any route."""
+        in the settings any more, since the run began under others, is any route; where no route is live the
+        run's own rules say which."""
         names = tuple(self._routes)
+        if not names:
+            return wanted
         start = names.index(wanted) if wanted in names else 0
         return self._health.order((*names[start:], *names[:start]), self._clock.now())[0]
 

@@ -291,6 +291,10 @@ class Conversations:
             raise elsewhere(run, session)
         return link
 
+    async def is_replaced(self, name: str) -> bool:
+        """Whether something took the place of a run, or of what a session was made with."""
+        return await self._journal.head(kept_name(name)) > 0
+
     async def lender(self, session: SessionId) -> SessionId:
         """The session that holds what this one was made with: itself, or the one that it was forked from.
         Raises Damaged."""

@@ -45,13 +45,13 @@ class Replacing:
         others = await self._journal.streams(StreamQuery(kind=RUN, parent=session), limit=2)
         if any(row.name != run for row in others):
             link = await self._conversations.link(run, session)
-            await self._keep(run, session, replace(link, own=link.instructions, compaction=None))
+            await self.keep(run, session, replace(link, own=link.instructions, compaction=None))
 
     async def forks(self, session: SessionId, run: RunId | None = None) -> None:
         """Keep what forks share with a session; with one run of it, if that is named. Raises SessionBusy."""
         async for fork, base in self._standing_on(session):
             if run is None or await self._conversations.stands_on(base, fork, run):
-                await self._keep(fork, fork, await self._shared(fork))
+                await self.keep(fork, fork, await self._shared(fork))
 
     async def _standing_on(self, session: SessionId) -> AsyncIterator[tuple[SessionId, RunId]]:
         """Every fork of a session, and the run that it begins with. A fork of a fork in which nothing was
@@ -84,7 +84,8 @@ class Replacing:
         compaction = replace(told.compaction, back=len(told.messages) - before)
         return replace(link, compaction=compaction, stream=by)
 
-    async def _keep(self, name: str, parent: str, link: Link) -> None:
+    async def keep(self, name: str, parent: str, link: Link) -> None:
+        """Let this stand in the place of a run, or of what a session was made with. Raises SessionBusy."""
         stream = kept_name(name)
         await self._journal.note(stream, IndexUpdate(kind=KIND, parent=parent))
         claim = await self._journal.claim(stream, self._owner, LEASE)
