@@ -1,6 +1,6 @@
 """Conversations with a gap. A mend cuts out what is damaged, and a run may be lost with all that it held.
-Others stand on it, and only the lost run itself said what it stood on. A stream takes its place, as when a run
-is deleted: the conversation goes on with everything else."""
+Others stand on it, and only the lost run itself said what it stood on. A stream takes its place, as when a
+run is deleted: the conversation goes on with everything else."""
 
 import logging
 
