@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from turnbuckle.journal.port import StreamQuery
 from turnbuckle.runtime.runs import NewRun
 from turnbuckle.server.api.run_shapes import RUN_FIELDS
-from turnbuckle.server.faces.chat.handler import divided, one_answer
+from turnbuckle.server.faces.chat.handler import one_answer
 from turnbuckle.server.faces.events import EventsRenderer
+from turnbuckle.server.faces.face import divided
 from turnbuckle.server.http.begin import ON_DISCONNECT, busy_of, request_key, run_headers
 from turnbuckle.server.http.exchange import (
     Answer,
@@ -95,15 +96,7 @@ class RunsApi:
         options = replace(
             asked.wishes, route=chosen.route, own_tools=chosen.own_tools, ask_first=body.ask_first
         )
-        passed = passed_on(
-            exchange,
-            chosen,
-            PROTOCOL,
-            options,
-            only_here=asked.only_here,
-            unknown=asked.unknown,
-            strict=self._strict,
-        )
+        passed = passed_on(exchange, chosen, PROTOCOL, options, asked, strict=self._strict)
         options = passed.options
         instructions = (Message("system", (TextPart(body.instructions),)),) if body.instructions else ()
         first = (*(runs.opening if chosen.own_tools else ()), *instructions)

@@ -11,6 +11,7 @@ that looks like a secret is never passed, and is named: the keys of routes are i
 
 import re
 from collections.abc import Mapping
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -62,20 +63,29 @@ class PassedOn(Struct, frozen=True):
         return with_left_out((), self.left_out)
 
 
+class ReceivedFields(Protocol):
+    """A request, by the names of what only providers of its protocol take (`only_here`), and of the fields
+    among it that nobody here knows."""
+
+    @property
+    def only_here(self) -> tuple[str, ...]: ...
+    @property
+    def unknown(self) -> tuple[str, ...]: ...
+
+
 def passed_on(
     exchange: Exchange,
     chosen: ModelChoice,
     protocol: ProtocolName,
     options: RunOptions,
+    received: ReceivedFields,
     *,
-    only_here: tuple[str, ...] = (),
-    unknown: tuple[str, ...] = (),
     strict: bool = False,
     prefills: bool = False,
 ) -> PassedOn:
-    """What goes on to the chosen route of a request in this protocol. `only_here` names what only providers
-    of this protocol take, `unknown` fields that nobody here knows. `prefills`: the last message is the
+    """What goes on to the chosen route of a request in this protocol. `prefills`: the last message is the
     assistant's. Raises Problem if something does not go on and the client is strict about it."""
+    unknown = received.unknown
     headers, withheld = passable(exchange.headers)
     given = options.extra.get(protocol, {})
     others = {
@@ -83,11 +93,13 @@ def passed_on(
     }
     left: list[str] = []
     if chosen.protocol != protocol:
-        left = list(only_here)
+        left = list(received.only_here)
         if chosen.protocol is not None:
             there, said = PROTOCOLS[chosen.protocol], others[chosen.protocol].of
             left = [
-                name for name in only_here if name not in said and not _is_mark(name, there.rules.cache_mark)
+                name
+                for name in received.only_here
+                if name not in said and not _is_mark(name, there.rules.cache_mark)
             ]
             left += named_by_client(protocol, there.unsaid(options, chosen.quirks))
     if chosen.own_tools:

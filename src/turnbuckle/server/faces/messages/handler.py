@@ -12,23 +12,20 @@ from msgspec.structs import replace
 
 from turnbuckle.call.token_count import OwnWords
 from turnbuckle.runtime.runs import NewRun
-from turnbuckle.server.faces.chat.handler import GRACE, divided
+from turnbuckle.server.faces.face import Face, origin_of
 from turnbuckle.server.faces.messages.renderer import MessagesRenderer, WholeMessageRenderer
-from turnbuckle.server.http.begin import KEY, ON_DISCONNECT, SESSION, busy_of, request_key, run_headers
+from turnbuckle.server.http.begin import run_headers
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, Streaming, json_answer
-from turnbuckle.server.http.passing import PassedOn, passable, passed_on, route_header, with_left_out
+from turnbuckle.server.http.passing import PassedOn, passable, passed_on
 from turnbuckle.server.http.problems import refused
-from turnbuckle.server.streaming.disconnect import read_policy
 from turnbuckle.server.streaming.first_word import FirstWord
 from turnbuckle.server.streaming.run_streamer import RunStreamer
 from turnbuckle.service.catalog import ModelChoice
-from turnbuckle.service.owners import session_id
 from turnbuckle.service.run_handle import RunHandle
 from turnbuckle.service.runs import RunService
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import RouteName
-from turnbuckle.vocab.messages import FilePart, ImagePart, Message, ResultPart
-from turnbuckle.vocab.origin import CANCEL, DETACH, Origin
+from turnbuckle.vocab.messages import FilePart, ImagePart, ResultPart
 from turnbuckle.vocab.request import ModelRequest, RunOptions
 from turnbuckle.wire.anthropic.parse_request import (
     PROTOCOL,
@@ -46,18 +43,15 @@ _PICTURE = 1_500  # tokens: most providers make about as many of one
 CountTokens = Callable[[RouteName, ModelRequest, OwnWords | None], Awaitable[int | None]]
 
 
-class MessagesApi:
+class MessagesApi(Face):
     """The handlers."""
 
     def __init__(
         self, runs: RunService, streamer: RunStreamer, count: CountTokens, *, strict: bool = False
     ) -> None:
-        """`count` asks a route that can count tokens. `strict`: what cannot be passed on is refused for
-        everybody."""
-        self._strict = strict
+        """`count` asks a route that can count tokens."""
+        super().__init__(runs, streamer, strict=strict)
         self._count = count
-        self._runs = runs
-        self._streamer = streamer
 
     async def create(self, exchange: Exchange) -> Answer | Streaming:
         asked = read_message_request(await exchange.body())
@@ -74,22 +68,12 @@ class MessagesApi:
         headers = (*run_headers(begun, exchange.caller.owner), *passed.headers)
         first = FirstWord()
         if asked.stream and not queued:  # what waits for its turn says so at once
-            first = await self._streamer.first_word(
-                begun.run, exchange.line, after=begun.after, on_disconnect=begun.origin.on_disconnect
-            )
+            first = await self._first_word(exchange, begun)
         if asked.stream and not first.failed:
             dialect = MessagesRenderer(begun.run, model=model, queued=queued)
-            headers = (*headers, *route_header(first.route), *first.headers)
-            return Streaming(begun.run, dialect, begun.after, headers, begun.origin.on_disconnect)
+            return self._streaming(begun, dialect, headers, first)
         plain = WholeMessageRenderer(begun.run, model=model, queued=queued)
-        await self._streamer.collect(
-            begun.run, plain, exchange.line, after=begun.after, on_disconnect=begun.origin.on_disconnect
-        )
-        whole = plain.answer()
-        body = whole.body if whole.status < 400 else {**whole.body, "request_id": exchange.request_id}
-        headers = (*headers, *route_header(plain.route), *plain.provider_headers, *whole.headers)
-        headers = with_left_out(headers, plain.left.names)
-        return json_answer(body, whole.status, headers)
+        return await self._collected(exchange, begun, plain, headers, request_id=exchange.request_id)
 
     async def count_tokens(self, exchange: Exchange) -> Answer:
         """What a request weighs: counted by its provider where that counts, else about as much as its letters
@@ -97,7 +81,7 @@ class MessagesApi:
         asked = read_count_request(await exchange.body())
         if isinstance(asked, Failure):
             raise refused(asked)
-        chosen = self._runs.catalog.choose(asked.model)
+        chosen = self.runs.catalog.choose(asked.model)
         own = None
         if chosen.protocol == PROTOCOL:
             own = OwnWords(open_body(await exchange.body()).whole(), passable(exchange.headers)[0])
@@ -108,47 +92,17 @@ class MessagesApi:
         return json_answer({"input_tokens": weighed}, headers=((ESTIMATED, "true"),))
 
     async def _begin(self, exchange: Exchange, asked: MessagesAsked) -> tuple[RunHandle, PassedOn]:
-        chosen = self._runs.catalog.choose(asked.model)
-        owner, session = exchange.caller.owner, exchange.headers.get(SESSION, "")
-        keyed = bool(exchange.headers.get(KEY))
-        usual = DETACH if session else GRACE if keyed else CANCEL
-        policy = read_policy(exchange.headers.get(ON_DISCONNECT, ""), usual)
-        origin = Origin(SURFACE, asked.model, policy, repeatable=not session and not keyed)
+        chosen = self.runs.catalog.choose(asked.model)
+        origin = origin_of(exchange, SURFACE, asked.model)
+        received = replace(asked, only_here=_only_here(asked, chosen))
+        options = _wishes(asked, chosen)
+        prefills = asked.messages[-1].role == "assistant"
         passed = passed_on(
-            exchange,
-            chosen,
-            PROTOCOL,
-            _wishes(asked, chosen),
-            only_here=_only_here(asked, chosen),
-            unknown=asked.unknown,
-            strict=self._strict,
-            prefills=asked.messages[-1].role == "assistant",
+            exchange, chosen, PROTOCOL, options, received, strict=self._strict, prefills=prefills
         )
-        new = NewRun((), user=owner, options=passed.options, origin=origin)
-        busy = busy_of(exchange)  # a mistake in it is told, even if it does not count
-        first = (*self._opening(chosen), *asked.system)
-        key = await request_key(exchange)
-        if not session:
-            history, fresh = divided(await self._runs.client_calls.restored(asked.messages, owner))
-            new = replace(new, history=(*first, *history), messages=fresh)
-            return await self._runs.begin(new, key=key), passed
-        before, fresh = divided(tuple(message for message in asked.messages if message.role != "system"))
-        if not fresh or fresh[-1].role == "assistant":
-            message = "in a session, the last message must be the user's"
-            raise Problem(400, message, param="messages", code="invalid_value")
-        first = (*first, *(message for message in asked.messages if message.role == "system"))
-        earlier = await self._runs.client_calls.restored(before, owner)
-        new = replace(
-            new,
-            session=session_id(owner, session),
-            messages=await self._runs.client_calls.answers(fresh, owner),
-            history=(*first, *earlier) if earlier else None,
-        )
-        return await self._runs.begin(new, first=first, busy=busy, key=key), passed
-
-    def _opening(self, chosen: ModelChoice) -> tuple[Message, ...]:
-        """What our own agent is told in front of everything. A relay adds nothing of its own."""
-        return self._runs.opening if chosen.own_tools else ()
+        new = NewRun((), user=exchange.caller.owner, options=passed.options, origin=origin)
+        opening = (*self._opening(chosen), *asked.system)
+        return await self._begin_with_history(exchange, new, opening, asked.messages), passed
 
 
 def _wishes(asked: MessagesAsked, chosen: ModelChoice) -> RunOptions:

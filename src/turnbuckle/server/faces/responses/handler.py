@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from turnbuckle.errors import RunActive, RunUnknown
 from turnbuckle.runtime.runs import NewRun
-from turnbuckle.server.faces.chat.handler import GRACE
+from turnbuckle.server.faces.face import GRACE, Face
 from turnbuckle.server.faces.responses.ids import (
     message_of_response,
     response_id,
@@ -24,14 +24,12 @@ from turnbuckle.server.faces.responses.renderer import ResponsesRenderer
 from turnbuckle.server.http.begin import ON_DISCONNECT, SESSION, busy_of, request_key, run_headers
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, Query, Streaming, json_answer
 from turnbuckle.server.http.pages import MOST, USUAL
-from turnbuckle.server.http.passing import PassedOn, passed_on, route_header, with_left_out
+from turnbuckle.server.http.passing import PassedOn, passed_on
 from turnbuckle.server.http.problems import refused, unknown
 from turnbuckle.server.streaming.disconnect import read_policy
 from turnbuckle.server.streaming.first_word import FirstWord
-from turnbuckle.server.streaming.run_streamer import RunStreamer
 from turnbuckle.service.owners import session_id
 from turnbuckle.service.run_handle import RunHandle
-from turnbuckle.service.runs import RunService
 from turnbuckle.turn.client_calls import run_of
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.failure import Failure
@@ -49,14 +47,8 @@ MOST_NAMED = 500
 conversation."""
 
 
-class ResponsesApi:
+class ResponsesApi(Face):
     """The handlers."""
-
-    def __init__(self, runs: RunService, streamer: RunStreamer, *, strict: bool = False) -> None:
-        """`strict`: what cannot be passed on is refused for everybody."""
-        self._strict = strict
-        self.runs = runs
-        self._streamer = streamer
 
     def new_response(self) -> str:
         """An id that no response has."""
@@ -76,22 +68,13 @@ class ResponsesApi:
         dialect = dialect_for(begun)
         first = FirstWord()
         if asked.stream and not asked.background and not begun.origin.queued:
-            first = await self._streamer.first_word(
-                begun.run, exchange.line, after=begun.after, on_disconnect=begun.origin.on_disconnect
-            )
+            first = await self._first_word(exchange, begun)
         if asked.stream and not first.failed:
-            headers = (*headers, *route_header(first.route), *first.headers)
-            return Streaming(begun.run, dialect, begun.after, headers, begun.origin.on_disconnect)
+            return self._streaming(begun, dialect, headers, first)
         if asked.background:
             return json_answer(await self._body(begun), 200, headers)
         dialect.open()
-        await self._streamer.collect(
-            begun.run, dialect, exchange.line, after=begun.after, on_disconnect=begun.origin.on_disconnect
-        )
-        whole = dialect.answer()
-        headers = (*headers, *route_header(dialect.route), *dialect.provider_headers, *whole.headers)
-        headers = with_left_out(headers, dialect.left.names)
-        return json_answer(whole.body, whole.status, headers)
+        return await self._collected(exchange, begun, dialect, headers)
 
     async def _begin(
         self, exchange: Exchange, asked: ResponsesAsked, local: frozenset[str]
@@ -102,15 +85,7 @@ class ResponsesApi:
         options = replace(
             asked.wishes, route=chosen.route, own_tools=chosen.own_tools, max_tool_calls=asked.max_tool_calls
         )
-        passed = passed_on(
-            exchange,
-            chosen,
-            PROTOCOL,
-            options,
-            only_here=asked.only_here,
-            unknown=asked.unknown,
-            strict=self._strict,
-        )
+        passed = passed_on(exchange, chosen, PROTOCOL, options, asked, strict=self._strict)
         return await self._begin_with(exchange, asked, passed.options, local), passed
 
     async def _begin_with(
