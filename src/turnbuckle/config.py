@@ -135,7 +135,7 @@ def routes_of(settings: Settings, environment: Mapping[str, str]) -> tuple[Route
     """The real routes, keys looked up. The rehearsal route is none of them. Raises ConfigError."""
     live = [route for route in settings.routes if not rehearses(route)]
     try:
-        made = [resolve(_plain(route), environment, settings.stall) for route in live]
+        made = [resolve(plain_route(route), environment, settings.stall) for route in live]
     except RouteError as error:
         raise ConfigError(str(error)) from None
     return tuple(made)
@@ -177,9 +177,10 @@ def route_name(route: RouteSettings) -> str:
     return route.name or route.preset or (REHEARSAL if rehearses(route) else route.model)
 
 
-def _plain(route: RouteSettings) -> dict[str, Any]:
-    made: dict[str, Any] = msgspec.to_builtins(route)
-    return made
+def plain_route(route: RouteSettings) -> dict[str, Any]:
+    """As it stands in a file."""
+    table: dict[str, Any] = msgspec.to_builtins(route)
+    return table
 
 
 # The file

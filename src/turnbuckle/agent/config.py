@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from turnbuckle.call.presets import PRESETS
-from turnbuckle.config import REHEARSAL, Loaded, load, route_name
+from turnbuckle.config import REHEARSAL, Loaded, load, plain_route, route_name
 from turnbuckle.errors import ConfigError
 from turnbuckle.settings import RouteSettings
 from turnbuckle.trust import require_trust
@@ -70,22 +68,17 @@ def _routes(
     named = {route_name(route): route for route in known}
     made = [_route(one, api_key, named) for one in wanted]
     if len(wanted) == 1 and wanted[0] in named:
-        made += [_plain(route) for route in known if route is not named[wanted[0]]]
+        made += [plain_route(route) for route in known if route is not named[wanted[0]]]
     return made
 
 
 def _route(model: str, api_key: str | None, named: dict[str, RouteSettings]) -> dict[str, Any]:
     key = {"api_key": api_key} if api_key is not None else {}
     if model in named:
-        return {**_plain(named[model]), **key}
+        return {**plain_route(named[model]), **key}
     if model == REHEARSAL:
         return {"protocol": REHEARSAL}
     preset, _, name = model.partition("/")
     if name and preset in PRESETS:
         return {"name": model, "preset": preset, "model": name, **key}
     raise ConfigError(f"there is no model {model!r}: {_MODELS}; presets are {', '.join(PRESETS)}")
-
-
-def _plain(route: RouteSettings) -> dict[str, Any]:
-    made: dict[str, Any] = msgspec.to_builtins(route)
-    return made

@@ -23,10 +23,7 @@ def load_for(
 ) -> Loaded:
     """The settings with the command line's own on top. `only_looks`: the command uses nothing of the data
     folder, so it may be anybody's. Raises ConfigError."""
-    given = {key: value for key, value in (changes or {}).items() if value is not None}
-    if workspace is not None:
-        given["workspace"] = str(workspace)
-    loaded = load(config, changes=given)
+    loaded = _loaded(config, workspace, changes)
     ask_for_trust(loaded, data=not only_looks)
     if not Path(loaded.settings.workspace).is_dir():
         raise ConfigError(f"the workspace {loaded.settings.workspace} is not a folder")
@@ -38,12 +35,16 @@ def load_again(
 ) -> Loaded:
     """The same settings once more, for a process that runs already: nobody is asked anything. Raises
     ConfigError."""
+    loaded = _loaded(config, workspace, changes)
+    require_trust(loaded)
+    return loaded
+
+
+def _loaded(config: Path | None, workspace: Path | None, changes: dict[str, Any] | None) -> Loaded:
     given = {key: value for key, value in (changes or {}).items() if value is not None}
     if workspace is not None:
         given["workspace"] = str(workspace)
-    loaded = load(config, changes=given)
-    require_trust(loaded)
-    return loaded
+    return load(config, changes=given)
 
 
 def _chosen(loaded: Loaded, wanted: str | None, model: str | None) -> Loaded:

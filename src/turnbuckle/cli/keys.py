@@ -1,7 +1,5 @@
 """`turnbuckle keys`: who may use the server. Works beside a running one, which notices at once."""
 
-import time
-
 from cyclopts import App
 
 from turnbuckle.cli.config import fail, load_for
@@ -9,7 +7,7 @@ from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR
 from turnbuckle.cli.options import Config, Json
 from turnbuckle.cli.stored_keys import all_keys, create_key, revoke_key
-from turnbuckle.cli.table import echo_table
+from turnbuckle.cli.table import day_of, echo_table
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.keys import Key
 from turnbuckle.server.keys import OWNER
@@ -55,9 +53,9 @@ def list_keys(*, config: Config = None, as_json: Json = False) -> int:
     if as_json:
         echo_json([_row(key) for key in keys], indented=True)
         return OK
-    states = ["good" if key.revoked is None else f"revoked {_day(key.revoked)}" for key in keys]
+    states = ["good" if key.revoked is None else f"revoked {day_of(key.revoked)}" for key in keys]
     rows = [
-        (key.id, _day(key.created), key.owner, state, key.name)
+        (key.id, day_of(key.created), key.owner, state, key.name)
         for key, state in zip(keys, states, strict=True)
     ]
     echo_table(("key", "created", "owner", "state", "name"), rows)
@@ -97,7 +95,3 @@ def _id_of(keys: tuple[Key, ...], text: str) -> str:
 
 def _row(key: Key) -> dict[str, object]:
     return {name: getattr(key, name) for name in ("id", "name", "owner", "created", "revoked")}
-
-
-def _day(moment: float) -> str:
-    return time.strftime("%Y-%m-%d", time.localtime(moment))

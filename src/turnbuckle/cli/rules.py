@@ -1,6 +1,5 @@
 """`turnbuckle rules`: what "always" has allowed. Works beside running servers, which notice at once."""
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from turnbuckle.cli.exits import OK, USAGE_ERROR
 from turnbuckle.cli.options import Config, Json, Key, Server
 from turnbuckle.cli.remote import remote_at
 from turnbuckle.cli.run import guarded
-from turnbuckle.cli.table import LONGEST, echo_table
+from turnbuckle.cli.table import LONGEST, day_of, echo_table
 from turnbuckle.errors import RuleUnknown
 from turnbuckle.journal.opening import rules_at
 from turnbuckle.runtime.consent_book import NAME, ConsentBook
@@ -41,7 +40,7 @@ def list_rules(*, server: Server = "", key: Key = "", config: Config = None, as_
             echo_json(rows, indented=True)
             return OK
         cells = [
-            (row["id"], _day(row["created_at"]), row["owner"], shortened(row["text"], LONGEST))
+            (row["id"], day_of(row["created_at"]), row["owner"], shortened(row["text"], LONGEST))
             for row in rows
         ]
         echo_table(("rule", "given", "owner", "allows"), cells)
@@ -102,7 +101,3 @@ async def _services(config: Path | None) -> AsyncIterator[list[RuleService]]:
         yield [RuleService(SharedConsentBook(stored)), *services]
     finally:
         await stored.close()
-
-
-def _day(moment: float) -> str:
-    return time.strftime("%Y-%m-%d", time.localtime(moment)) if moment else ""

@@ -1,6 +1,5 @@
 """`turnbuckle runs`: what was run, how it went, and going on with what has no end."""
 
-import time
 from typing import Annotated, Any
 
 import msgspec
@@ -13,7 +12,7 @@ from turnbuckle.cli.exits import OK, USAGE_ERROR, exit_code
 from turnbuckle.cli.follow import Follower, waste_lines
 from turnbuckle.cli.options import Config, Flag, Json, JsonFlag
 from turnbuckle.cli.run import Look, carried_on, draft_lines, guarded, partial_run, resumed
-from turnbuckle.cli.table import LONGEST, echo_table
+from turnbuckle.cli.table import LONGEST, echo_table, minute_of
 from turnbuckle.config import Loaded
 from turnbuckle.journal.port import Reader, StreamQuery, StreamRow
 from turnbuckle.journal.tail import read_all
@@ -115,7 +114,8 @@ async def _list(loaded: Loaded, unfinished: bool, limit: int, after: str, as_jso
         echo_json([_row(row, lives) for row in rows], indented=True)
     else:
         cells = [
-            (row.name, _when(row.created), _status(row, lives), shortened(row.title, LONGEST)) for row in rows
+            (row.name, minute_of(row.created), _status(row, lives), shortened(row.title, LONGEST))
+            for row in rows
         ]
         echo_table(("run", "begun", "status", "task"), cells)
         if not rows:
@@ -123,10 +123,6 @@ async def _list(loaded: Loaded, unfinished: bool, limit: int, after: str, as_jso
     if len(rows) == limit:
         echo(f"there may be more: --after {cursor(rows[-1].place)}", err=True)
     return OK
-
-
-def _when(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def _status(row: StreamRow, lives: str) -> str:

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import time
 import unicodedata
 from collections.abc import Sequence
 
@@ -62,3 +63,12 @@ def columns_of(text: str) -> int:
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
         for char in text
     )
+
+
+def minute_of(moment: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+
+
+def day_of(moment: float) -> str:
+    """Empty for a moment that nobody noted."""
+    return time.strftime("%Y-%m-%d", time.localtime(moment)) if moment else ""

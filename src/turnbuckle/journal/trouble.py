@@ -45,6 +45,13 @@ class TroubleBook:
         """Something was stored, so what was read before may be read again."""
         self._failing = self._unread = None
 
+    def note(self, error: StorageError | None) -> None:
+        """How a work has ended."""
+        if error is None:
+            self.stored()
+        else:
+            self.failed(error)
+
     def unread(self, error: StorageError) -> None:
         """Something could not be read."""
         if isinstance(error, Damaged | FormatUnknown):

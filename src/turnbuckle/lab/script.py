@@ -256,3 +256,16 @@ class Case(Struct, frozen=True):
         """The script of the nth request, counted from 1."""
         place = (number - 1) % len(self.requests) if self.again else min(number, len(self.requests)) - 1
         return self.requests[place]
+
+
+def case_of(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...] = ()) -> Case:
+    """A case whose every request gets the same script."""
+    return Case(name, summary, (steps,), scenarios=scenarios)
+
+
+def chat_chunk(delta: dict[str, Any], finish: str | None = None) -> Frame:
+    """A frame as Chat Completions has it."""
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return Frame(
+        {"id": "lab", "object": "chat.completion.chunk", "created": 0, "model": "lab", "choices": [choice]}
+    )

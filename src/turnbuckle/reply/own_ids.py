@@ -20,14 +20,15 @@ def with_own_ids(reply: Reply) -> Reply:
             continue
         own = block.id
         if not own or own in seen:
-            own = _fresh(f"{own or 'call'}_{place}", taken)
+            own = fresh_id(f"{own or 'call'}_{place}", taken)
             taken.add(own)
         seen.add(own)
         blocks.append(block if own == block.id else replace(block, id=own))
     return replace(reply, blocks=tuple(blocks))
 
 
-def _fresh(wanted: str, taken: set[str]) -> str:
+def fresh_id(wanted: str, taken: set[str]) -> str:
+    """An id that no other call has. Some models begin to count again with each reply."""
     name, count = wanted, 1
     while name in taken:
         count += 1

@@ -20,6 +20,7 @@ from turnbuckle.turn.compaction import Compaction, Folding, Measure, ResultLine,
 from turnbuckle.turn.facts import Compacted, GiveUp, SummaryDropped
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
+from turnbuckle.turn.summary import is_users
 from turnbuckle.turn.window import (
     WindowRoom,
     corrected,
@@ -158,7 +159,7 @@ def _wanted(
     """Somebody asked for it: all but the last exchange is summarised, in less than it takes itself. Where it
     is too short for that, or its summary was too long, old results and reasoning go if that helps."""
     least = least_freed(used)
-    last = max((i for i, message in enumerate(turn.messages) if _is_users(message)), default=0)
+    last = max((i for i, message in enumerate(turn.messages) if is_users(message)), default=0)
     size = estimate(turn.messages[last:])
     tail = min(size, room.tail) if room is not None else size if size < _SUMMARY else 0
     upto = _border(turn, tail) if tail else len(turn.messages)
@@ -455,7 +456,3 @@ def compacted(turn: Turn, fact: Compacted, *, sending: bool) -> Turn:
 def _touched(made: Compaction) -> int:
     """How many messages behind the border are not told as they were said."""
     return max(made.bare, max((line.place + 1 for line in made.lines), default=0))
-
-
-def _is_users(message: Message) -> bool:
-    return message.role == "user" and not message.note

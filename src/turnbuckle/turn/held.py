@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from turnbuckle.reply.own_ids import fresh_id
 from turnbuckle.turn.facts import HeldCall
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import PendingCall, Turn
@@ -94,7 +95,7 @@ def together(turn: Turn, made: tuple[PendingCall, ...], finished: dict[str, Draf
         elif place.draft in turn.drafts:
             return None
         elif place.is_whole:
-            call = PendingCall(_fresh(place.id, taken), place.name, arguments_of(place))
+            call = PendingCall(fresh_id(place.id, taken), place.name, arguments_of(place))
             taken.add(call.id)
             calls.append(call)
             added.append(call)
@@ -118,15 +119,6 @@ def _takes_place(one: HeldCall, call: PendingCall, finished: dict[str, DraftId])
     if one.draft:
         return finished.get(call.id) == one.draft
     return not one.is_whole and call.name == one.name and call.id not in finished
-
-
-def _fresh(wanted: str, taken: set[str]) -> str:
-    """An id that no other call has. Some models begin to count again with each reply."""
-    name, count = wanted, 1
-    while name in taken:
-        count += 1
-        name = f"{wanted}_{count}"
-    return name
 
 
 def with_calls(message: Message, added: Iterable[PendingCall], held: tuple[HeldCall, ...]) -> Message:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from turnbuckle.wire.fields import LARGEST, Fields, keepable
-from turnbuckle.wire.schemas import SOME_TEXT, TEXT, listed, maybe
+from turnbuckle.wire.schemas import SOME_TEXT, TEXT, kind_of, listed, maybe
 
 LONGEST_WORD = 512
 """Characters of a label, an id or a name that a client gives to something."""
@@ -30,6 +30,11 @@ class Kind(Struct, frozen=True):
 
     read: Callable[[Fields, str], Any]
     schema: dict[str, Any]
+
+
+def word_kind(*words: str) -> Kind:
+    """A type or a role, which was looked at before."""
+    return Kind(Fields.raw, kind_of(*words))
 
 
 class Field(Struct, frozen=True):

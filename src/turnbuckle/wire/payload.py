@@ -139,6 +139,14 @@ def sample(data: bytes) -> str:
     return data[:SAMPLE].decode("utf-8", "replace")
 
 
+def sample_of(document: object) -> str:
+    """The beginning of a document, for a person to read."""
+    try:
+        return sample(msgspec.json.encode(mend_all(document)))
+    except Unreadable:
+        return ""
+
+
 def has_half(text: str) -> bool:
     """Whether a text holds half a surrogate pair, which no UTF-8 can carry."""
     return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)

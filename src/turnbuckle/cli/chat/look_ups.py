@@ -3,7 +3,6 @@
 import asyncio
 import difflib
 import os
-import time
 from pathlib import Path
 
 from turnbuckle.cli.backend import BackendRefused, SessionBackend
@@ -11,7 +10,7 @@ from turnbuckle.cli.chat.commands import Command, help_text
 from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput
 from turnbuckle.cli.follow import waste_lines
 from turnbuckle.cli.pieces import Line, drawn
-from turnbuckle.cli.table import titled_lines
+from turnbuckle.cli.table import minute_of, titled_lines
 from turnbuckle.narrate.questions import change_lines
 from turnbuckle.service.catalog import ON_ROUTE
 from turnbuckle.service.sessions import SessionChange
@@ -112,7 +111,7 @@ async def _sessions(place: SessionBackend, words: str, here: str) -> str:
     rows = [
         (
             f"{'*' if one.name == here else ' '} {one.name}",
-            _when(one.updated),
+            minute_of(one.updated),
             "running" if one.running else "",
             shortened(one.title, _TITLE),
         )
@@ -157,7 +156,3 @@ def _write(path: Path, text: str) -> None:
     """A new file; one that exists is left alone."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as file:
         file.write(text)
-
-
-def _when(moment: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))

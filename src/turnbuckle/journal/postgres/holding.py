@@ -69,7 +69,7 @@ class HoldingReader(PostgresReader):
         self._sure = DatabaseLink(address, node=node, grace=self._grace)
         self._prompt = [self._relaxed, self._sure, self._reading]
         """The connections on which nothing takes long."""
-        self._committer = LaneCommitter(self._relaxed, self._sure, self._channel, self._note_work, node)
+        self._committer = LaneCommitter(self._relaxed, self._sure, self._channel, self._book.note, node)
         self.listener.own = lambda: self._relaxed.pid
         self.listener.back = self._look_after_unsure
         self._mending: asyncio.Task[None] | None = None
@@ -105,12 +105,6 @@ class HoldingReader(PostgresReader):
         if since is None or time.time() - since < SLOW:
             return None
         return Trouble(StorageSlow.fault, f"the database at {self.address.shown} does not answer", since)
-
-    def _note_work(self, error: StorageError | None) -> None:
-        if error is None:
-            self._book.stored()
-        else:
-            self._book.failed(error)
 
     def _heard(self, stream: str, told: msgspec.Raw) -> None:
         live = self._live.get(stream)

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from turnbuckle.journal.address import read_address
 from turnbuckle.journal.keys import KEYS_CHANGED, Key
 from turnbuckle.journal.postgres.gossip import MEMO
-from turnbuckle.journal.postgres.links import DatabaseLink, channel_of, check_server
+from turnbuckle.journal.postgres.links import DatabaseLink, channel_of
 from turnbuckle.journal.postgres.listener import CALLS
 from turnbuckle.journal.postgres.notifier import Notifier
-from turnbuckle.journal.postgres.schema import bring_up_to_date, version_of
+from turnbuckle.journal.postgres.schema import linked
 
 _SINCE = 3  # the format of the tables that has keys
 _COLUMNS = "id, name, owner, hash, created, revoked"
@@ -64,18 +63,8 @@ class PostgresKeys:
 async def open_postgres_keys(place: str, *, makes: bool) -> PostgresKeys | None:
     """The keys at an address, for somebody who is no node. If there are no tables they are made, or there are
     no keys. Raises ValueError and JournalError."""
-    address = read_address(place)
-    link = DatabaseLink(address)
-    try:
-        async with link.use() as connection:
-            await check_server(connection, address)
-            if makes:
-                await bring_up_to_date(connection, address)
-            has_keys = await version_of(connection, address) >= _SINCE
-    except BaseException:
-        await link.close()
-        raise
-    if not has_keys:
-        await link.close()
+    opened = await linked(place, since=_SINCE, makes=makes)
+    if opened is None:
         return None
+    link, address = opened
     return PostgresKeys(link, Notifier(channel_of(address) + CALLS))

@@ -3,9 +3,8 @@ first, so that a rule which was taken away holds for no later call of any node."
 
 from collections.abc import Sequence
 
-from turnbuckle.journal.address import read_address
-from turnbuckle.journal.postgres.links import DatabaseLink, check_server
-from turnbuckle.journal.postgres.schema import version_of
+from turnbuckle.journal.postgres.links import DatabaseLink
+from turnbuckle.journal.postgres.schema import linked
 from turnbuckle.journal.rules import StoredRule
 
 _SINCE = 7  # the format of the tables that has rules
@@ -56,16 +55,5 @@ class PostgresRules:
 async def open_postgres_rules(place: str) -> PostgresRules | None:
     """The rules at an address, for a command; None if there are no tables for them. Raises ValueError and
     JournalError."""
-    address = read_address(place)
-    link = DatabaseLink(address)
-    try:
-        async with link.use() as connection:
-            await check_server(connection, address)
-            has_rules = await version_of(connection, address) >= _SINCE
-    except BaseException:
-        await link.close()
-        raise
-    if not has_rules:
-        await link.close()
-        return None
-    return PostgresRules(link)
+    opened = await linked(place, since=_SINCE)
+    return None if opened is None else PostgresRules(opened[0])

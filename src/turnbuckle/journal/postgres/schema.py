@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnbuckle.journal.address import Address
+from turnbuckle.journal.address import Address, read_address
 from turnbuckle.journal.port import FormatUnknown
-from turnbuckle.journal.postgres.links import LOCK_MILLISECONDS
+from turnbuckle.journal.postgres.links import LOCK_MILLISECONDS, DatabaseLink, check_server
 
 FORMAT = 7
 _PATIENCE = 600.0  # for somebody else who brings a large database up to date
@@ -257,3 +257,23 @@ async def version_of(connection: Any, address: Address, newest: int = FORMAT) ->
             f"{newest}; use a newer one"
         )
     return int(version)
+
+
+async def linked(place: str, *, since: int, makes: bool = False) -> tuple[DatabaseLink, Address] | None:
+    """A connection for somebody who is no node, or None if the tables are older than format `since`. `makes`:
+    they are brought up to date first. Raises ValueError and JournalError."""
+    address = read_address(place)
+    link = DatabaseLink(address)
+    try:
+        async with link.use() as connection:
+            await check_server(connection, address)
+            if makes:
+                await bring_up_to_date(connection, address)
+            is_there = await version_of(connection, address) >= since
+    except BaseException:
+        await link.close()
+        raise
+    if not is_there:
+        await link.close()
+        return None
+    return link, address

@@ -10,17 +10,18 @@ words in the index; there the texts themselves are looked through.
 from collections.abc import AsyncIterator
 from typing import Any
 
+from turnbuckle.journal.finding import (
+    MOST_LOOKED,
+    MOST_PLACES,
+    MOST_TEXTS,
+    StreamFinder,
+    like_pattern,
+)
 from turnbuckle.journal.port import SearchHit, SearchPage, SearchPlace, StreamQuery, StreamRow
 from turnbuckle.journal.postgres.links import Connection
 from turnbuckle.journal.postgres.rows import COLUMNS, LONGEST_LEXEME, Conditions, stream_row
-from turnbuckle.journal.words import Question, leading, questions, snippet
+from turnbuckle.journal.words import Question, questions
 
-MOST_LOOKED = 2000
-"""Streams whose texts one page looks through."""
-MOST_PLACES = 50_000
-"""Texts that one page comes by, also those of other people's streams."""
-MOST_TEXTS = 50_000
-"""Texts that one page looks through for scripts without spaces."""
 _CHUNK = 200
 _INDEXED = (
     "SELECT id, stream FROM word WHERE lexemes @@ $1::text::tsquery AND id < $2 ORDER BY id DESC LIMIT $3"
@@ -49,7 +50,7 @@ async def find(
     if after is None:
         newest = int(await connection.fetchval("SELECT coalesce(max(id), 0) FROM word"))
         after = SearchPlace(newest + 1, newest)
-    looking = _StreamFinder(connection, asked, wanted, after, (now, grace))
+    looking = _PostgresFinder(connection, asked, wanted, after, (now, grace))
     hits: list[SearchHit] = []
     count = 0
     async for chunk in looking.chunks():
@@ -63,9 +64,7 @@ async def find(
     return SearchPage(hits, looking.rest)
 
 
-class _StreamFinder:
-    """Looks at streams, each once."""
-
+class _PostgresFinder(StreamFinder):
     def __init__(
         self,
         connection: Connection,
@@ -74,22 +73,16 @@ class _StreamFinder:
         after: SearchPlace,
         moment: tuple[float | None, float],
     ) -> None:
-        self.count = 0
-        self.rest: SearchPlace | None = None
-        """Where the next page begins although all places were looked at that one page looks at."""
+        super().__init__(asked, after)
         self._connection = connection
-        self._asked = asked
         self._wanted = wanted
-        self._lead = leading(asked)
-        self._after = after
         self._moment = moment
-        self._seen: set[int] = set()
         self._rows: dict[int, StreamRow] = {}
-        self._texts: dict[int, list[tuple[int, str]]] = {}
+        self._words: dict[int, list[tuple[int, str]]] = {}
 
     async def load(self, streams: list[int]) -> None:
         """The rows and texts of these streams, unless they are settled already."""
-        self._rows, self._texts = {}, {}
+        self._rows, self._words = {}, {}
         unseen = list({stream for stream in streams if stream not in self._seen})
         conditions = Conditions(self._wanted, *self._moment)
         conditions.also(f"s.id = ANY({conditions.add(unseen)}::bigint[])")
@@ -97,27 +90,13 @@ class _StreamFinder:
         for key, *row in await self._connection.fetch(sql, *conditions.values):
             self._rows[key] = stream_row(row)
         for stream, place, text in await self._connection.fetch(_TEXTS, list(self._rows), self._after.newest):
-            self._texts.setdefault(stream, []).append((place, text))
+            self._words.setdefault(stream, []).append((place, text))
 
-    def at(self, place: int, stream: int) -> SearchHit | None:
-        """What is shown, if this is where the stream belongs and it has all the words."""
-        if stream in self._seen:
-            return None
-        row = self._rows.get(stream)
-        if row is None:
-            self._seen.add(stream)
-            return None
-        self.count += 1
-        texts = self._texts.get(stream, [])
-        belongs = next(((at, text) for at, text in texts if self._lead.fits(text)), None)
-        if belongs is not None and belongs[0] < place:
-            return None  # it only looked so: its own place comes later
-        self._seen.add(stream)
-        if belongs is None or belongs[0] >= self._after.below:
-            return None
-        if not all(any(one.fits(text) for _, text in texts) for one in self._asked):
-            return None
-        return SearchHit(row, snippet(belongs[1], self._asked), SearchPlace(place, self._after.newest))
+    def _row(self, stream: int) -> StreamRow | None:
+        return self._rows.get(stream)
+
+    def _texts(self, stream: int) -> list[tuple[int, str]]:
+        return self._words.get(stream, [])
 
     async def chunks(self) -> AsyncIterator[list[_Place]]:
         """Texts in which the leading word may stand and their streams, from the newest on."""
@@ -142,7 +121,7 @@ class _StreamFinder:
         if lead.is_unspaced or not any(lead.phrase):
             lowest = max(self._after.below - MOST_TEXTS, 0)
             self.rest = SearchPlace(lowest, self._after.newest) if lowest else None
-            return _LOOKED_THROUGH, _pattern(lead.word), [lowest]
+            return _LOOKED_THROUGH, like_pattern(lead.word), [lowest]
         return _INDEXED, _lexeme_query(lead), []
 
 
@@ -151,8 +130,3 @@ def _lexeme_query(lead: Question) -> str:
     *whole, last = [word[:LONGEST_LEXEME] for word in lead.phrase if word]
     may_begin = lead.may_begin or len(lead.phrase[-1]) > LONGEST_LEXEME
     return " & ".join([*(f"'{word}'" for word in whole), f"'{last}'{':*' if may_begin else ''}"])
-
-
-def _pattern(word: str) -> str:
-    escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped}%"

@@ -32,7 +32,7 @@ from turnbuckle.journal.sqlite.folder import (
     FolderLock,
     finish_mend,
     finish_mend_if_free,
-    sync_folder,
+    sync_path,
 )
 from turnbuckle.journal.sqlite.looking import TORN, torn
 from turnbuckle.journal.sqlite.migrations import MIGRATIONS
@@ -80,9 +80,9 @@ def mend(folder: Path) -> JournalReport:
         finally:
             old.close()
             new.close()
-        _sync_file(fresh)
+        sync_path(fresh)
         os.replace(fresh, folder / MENDED)  # from here on the new one counts, whoever puts it in its place
-        sync_folder(folder)
+        sync_path(folder)
         kept = finish_mend(folder)
         return JournalReport(
             report.format, report.streams, report.items, report.bytes, report.problems, report.structure, kept
@@ -251,11 +251,3 @@ def _structure(connection: SqlConnection) -> list[str]:
 def _remove(file: Path) -> None:
     for ending in ("", "-wal", "-shm", "-journal"):
         file.with_name(file.name + ending).unlink(missing_ok=True)
-
-
-def _sync_file(file: Path) -> None:
-    handle = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

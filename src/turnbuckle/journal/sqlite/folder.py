@@ -141,15 +141,15 @@ def finish_mend(folder: Path) -> str:
         beside = folder / f"{DATABASE}{ending}"
         if beside.exists():
             os.replace(beside, f"{aside}{ending}")
-    sync_folder(folder)
+    sync_path(folder)
     os.replace(mended, file)
-    sync_folder(folder)
+    sync_path(folder)
     return str(aside)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make sure that names in a folder survive a loss of power."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync_path(path: Path) -> None:
+    """Make sure that a file, or the names in a folder, survive a loss of power."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

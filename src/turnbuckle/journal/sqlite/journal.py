@@ -111,7 +111,7 @@ class SqliteJournal(LiveWrites):
             self._lock.release()
             raise
         self._committer = Committer(
-            writing, checkpoint_pages, check=self._mark.check, told=self._note_work, stopwatch=stopwatch
+            writing, checkpoint_pages, check=self._mark.check, told=self._book.note, stopwatch=stopwatch
         )
 
     # Reading
@@ -415,12 +415,6 @@ class SqliteJournal(LiveWrites):
         except StorageError as error:
             self._book.failed(error)
             raise
-
-    def _note_work(self, error: StorageError | None) -> None:
-        if error is None:
-            self._book.stored()
-        else:
-            self._book.failed(error)
 
     def _load(self, stream: str) -> Live:
         self._check_open()

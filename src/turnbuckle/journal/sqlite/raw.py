@@ -14,7 +14,7 @@ from turnbuckle.journal.sqlite.folder import (
     FolderLock,
     finish_mend,
     holds_journal,
-    sync_folder,
+    sync_path,
 )
 
 MOVING = "journal.db.moving"
@@ -117,7 +117,7 @@ class RawSqliteTarget(RawSqlite):
             for ending in ("-wal", "-shm"):
                 (self._folder / f"{DATABASE}{ending}").unlink(missing_ok=True)
             os.replace(self._folder / MOVING, self._folder / DATABASE)
-            sync_folder(self._folder)
+            sync_path(self._folder)
 
     def _do(self, statements: list[rows.Statement]) -> None:
         with storage_errors(), transaction(self._connection):

@@ -21,6 +21,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from turnbuckle.journal.finding import (
+    MOST_LOOKED,
+    MOST_PLACES,
+    MOST_TEXTS,
+    StreamFinder,
+    like_pattern,
+)
 from turnbuckle.journal.port import (
     Closed,
     SearchHit,
@@ -32,16 +39,10 @@ from turnbuckle.journal.port import (
 )
 from turnbuckle.journal.sqlite import rows
 from turnbuckle.journal.sqlite.database import Connect, SqlConnection, open_to_read, storage_errors
-from turnbuckle.journal.words import Question, leading, plain_text, questions, snippet
+from turnbuckle.journal.words import Question, plain_text, questions
 
-MOST_LOOKED = 2000
-"""Streams whose texts one page looks through."""
-MOST_PLACES = 50_000
-"""Texts that one page comes by, also those of other people's streams."""
 MOST_NEWEST = 4000
 """Texts that are looked through before the index is asked for the beginning of a word."""
-MOST_TEXTS = 50_000
-"""Texts that one page looks through for scripts without spaces: some 50 MB, a tenth of a second."""
 _NEWEST = "SELECT coalesce(max(id), 0) FROM word"
 _INDEXED = """
 SELECT word.id, word.stream FROM word_index CROSS JOIN word ON word.id = word_index.rowid
@@ -132,7 +133,7 @@ def find(
     if after is None:
         newest = int(connection.execute(_NEWEST).fetchone()[0])
         after = SearchPlace(newest + 1, newest)
-    looking = _Looking(connection, asked, wanted, after)
+    looking = _SqliteFinder(connection, asked, wanted, after)
     hits: list[SearchHit] = []
     for count, (place, stream) in enumerate(looking.places(), 1):
         if (hit := looking.at(place, stream)) is not None:
@@ -142,46 +143,24 @@ def find(
     return SearchPage(hits, looking.rest)
 
 
-class _Looking:
-    """Looks at streams, each once."""
-
+class _SqliteFinder(StreamFinder):
     def __init__(
         self, connection: SqlConnection, asked: list[Question], wanted: StreamQuery, after: SearchPlace
     ) -> None:
-        self.count = 0
-        self.rest: SearchPlace | None = None
-        """Where the next page begins although all places were looked at that one page looks at."""
-        self._seen: set[int] = set()
+        super().__init__(asked, after)
         self._connection = connection
-        self._asked = asked
-        self._lead = leading(asked)
-        self._after = after
         self._is_family = bool(wanted.name or wanted.parent)
         conditions = rows.conditions_of(wanted)
         self._where = " AND ".join(text for text, _ in conditions) or "1"
         self._values = [value for _, some in conditions for value in some]
         self._sql = f"SELECT * FROM stream WHERE id = ? AND {self._where}"
 
-    def at(self, place: int, stream: int) -> SearchHit | None:
-        """What is shown, if this is where the stream belongs and it has all the words."""
-        if stream in self._seen:
-            return None
+    def _row(self, stream: int) -> StreamRow | None:
         row = self._connection.execute(self._sql, (stream, *self._values)).fetchone()
-        if row is None:
-            self._seen.add(stream)
-            return None
-        self.count += 1
-        texts = self._connection.execute(_TEXTS, (stream, self._after.newest)).fetchall()
-        belongs = next(((at, text) for at, text in texts if self._lead.fits(text)), None)
-        if belongs is not None and belongs[0] < place:
-            return None  # it only looked so: its own place comes later
-        self._seen.add(stream)
-        if belongs is None or belongs[0] >= self._after.below:
-            return None
-        if not all(any(one.fits(text) for _, text in texts) for one in self._asked):
-            return None
-        hit = SearchPlace(place, self._after.newest)
-        return SearchHit(StreamRow(*row[1:]), snippet(belongs[1], self._asked), hit)
+        return None if row is None else StreamRow(*row[1:])
+
+    def _texts(self, stream: int) -> list[tuple[int, str]]:
+        return self._connection.execute(_TEXTS, (stream, self._after.newest)).fetchall()
 
     def places(self) -> Iterator[tuple[int, int]]:
         """Texts in which the leading word may stand and their streams, from the newest on; the cheap ways to
@@ -192,7 +171,7 @@ class _Looking:
             return
         if lead.is_unspaced:
             lowest = max(below - MOST_TEXTS, 0)
-            yield from self._rows(_LOOKED_THROUGH, (lowest, below, _pattern(lead.word)))
+            yield from self._rows(_LOOKED_THROUGH, (lowest, below, like_pattern(lead.word)))
             self.rest = SearchPlace(lowest, self._after.newest) if lowest else None
             return
         if lead.may_begin and lead.word.isascii():
@@ -205,7 +184,7 @@ class _Looking:
 
     def _newest(self, word: str, lowest: int, below: int) -> Iterator[tuple[int, int]]:
         """What the store calls equal has the same accents: where there are any it is looked at here."""
-        cursor = self._connection.execute(_NEWEST_TEXTS, (lowest, below, _pattern(word)))
+        cursor = self._connection.execute(_NEWEST_TEXTS, (lowest, below, like_pattern(word)))
         try:
             for place, stream, text in cursor:
                 if text.isascii() or word in plain_text(text):
@@ -220,8 +199,3 @@ class _Looking:
                 yield int(place), int(stream)
         finally:
             cursor.close()
-
-
-def _pattern(word: str) -> str:
-    escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped}%"

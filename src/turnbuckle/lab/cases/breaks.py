@@ -18,6 +18,7 @@ from turnbuckle.lab.script import (
     ScriptItem,
     Stall,
     Status,
+    case_of,
 )
 
 _HALF = ANSWER[:44]
@@ -45,76 +46,74 @@ def _takes_no_prefill(request: LabRequest) -> Iterable[ScriptItem]:
     return (Say(ANSWER[44:]), Finish())
 
 
-def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...] = ()) -> Case:
-    return Case(name, summary, (steps,), scenarios=scenarios)
-
-
 BREAKS: tuple[Case, ...] = (
-    _case("silent", "accepts the request and never sends a byte", Stall("forever"), scenarios=("P1", "P33")),
-    _case(
+    case_of(
+        "silent", "accepts the request and never sends a byte", Stall("forever"), scenarios=("P1", "P33")
+    ),
+    case_of(
         "opens-then-silent",
         "headers and the opening frame, then nothing",
         Open(),
         Stall("forever"),
         scenarios=("P2",),
     ),
-    _case(
+    case_of(
         "stalls-in-text",
         "half an answer, then nothing, as if half open",
         Say(_HALF),
         Stall("forever"),
         scenarios=("P7", "P8", "L14"),
     ),
-    _case(
+    case_of(
         "stalls-in-reasoning",
         "a thought, then nothing",
         Reason("Let me think about"),
         Stall("forever"),
         scenarios=("P2",),
     ),
-    _case(
+    case_of(
         "comments-only",
         "half an answer, then only comments",
         Say(_HALF),
         Comments("forever", 1.0),
         scenarios=("P5",),
     ),
-    _case(
+    case_of(
         "pings-only",
         "opens, then only the protocol's pings",
         Open(),
         Comments("forever", 1.0, "ping"),
         scenarios=("P5",),
     ),
-    _case("closed-before-headers", "closes the connection instead of answering", CutOff("fin")),
-    _case("reset-before-headers", "resets the connection instead of answering", CutOff("reset")),
-    _case("fin-in-text", "closes in mid-text without the body's terminator", Say(_HALF), CutOff("fin")),
-    _case(
+    case_of("closed-before-headers", "closes the connection instead of answering", CutOff("fin")),
+    case_of("reset-before-headers", "resets the connection instead of answering", CutOff("reset")),
+    case_of("fin-in-text", "closes in mid-text without the body's terminator", Say(_HALF), CutOff("fin")),
+    case_of(
         "reset-in-text", "resets the connection in mid-text", Say(_HALF), CutOff("reset"), scenarios=("P30",)
     ),
-    _case(
+    case_of(
         "tidy-end-in-text",
         "ends in mid-text, properly but for the last event",
         Say(_HALF),
         CutOff("tidy"),
         scenarios=("P9",),
     ),
-    _case(
+    case_of(
         "no-terminal-event",
         "says why it stopped but not that it did",
         Say(ANSWER),
         Finish(terminal=False),
         scenarios=("P9",),
     ),
-    _case("cut-inside-a-frame", "closes in the middle of an event", Say(_HALF), CutOff("fin", "frame")),
-    _case(
+    case_of("cut-inside-a-frame", "closes in the middle of an event", Say(_HALF), CutOff("fin", "frame")),
+    case_of(
         "cut-inside-a-character",
         "closes in the middle of a character",
         Say(_HALF),
         CutOff("fin", "character"),
         scenarios=("P23",),
     ),
-    _case(
+    case_of(
         "drips-then-reset",
         "a byte at a time, then a reset",
         Dribble(1),
@@ -164,7 +163,7 @@ BREAKS: tuple[Case, ...] = (
         again=True,
         scenarios=("P31",),
     ),
-    _case(
+    case_of(
         "takes-no-prefill", "goes on, but only if a user asks for it", _takes_no_prefill, scenarios=("P30",)
     ),
 )

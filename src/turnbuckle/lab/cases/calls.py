@@ -17,6 +17,7 @@ from turnbuckle.lab.script import (
     Stall,
     Status,
     When,
+    chat_chunk,
 )
 
 _DONE = Raw("data: [DONE]\n\n")
@@ -30,20 +31,13 @@ _FILE = "".join(
 )
 
 
-def _chunk(delta: dict[str, Any], finish: str | None = None) -> Frame:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return Frame(
-        {"id": "lab", "object": "chat.completion.chunk", "created": 0, "model": "lab", "choices": [choice]}
-    )
-
-
 def _fragment(arguments: str, name: str = "", **fields: Any) -> dict[str, Any]:
     function = {"name": name, "arguments": arguments} if name else {"arguments": arguments}
     return {**fields, "function": function}
 
 
 def _calls(*fragments: dict[str, Any], finish: str | None = None) -> Frame:
-    return _chunk({"tool_calls": list(fragments)}, finish)
+    return chat_chunk({"tool_calls": list(fragments)}, finish)
 
 
 def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...] = ()) -> Case:
@@ -132,7 +126,7 @@ CALLS: tuple[Case, ...] = (
         "two calls on index 0, with different ids",
         _calls(_fragment('{"city":"Oslo"}', "get_weather", index=0, id="call_a", type="function")),
         _calls(_fragment('{"city":"Bergen"}', "get_weather", index=0, id="call_b", type="function")),
-        _chunk({}, "tool_calls"),
+        chat_chunk({}, "tool_calls"),
         scenarios=("T6",),
     ),
     _case_of(
@@ -140,7 +134,7 @@ CALLS: tuple[Case, ...] = (
         "three calls on index 0, with different ids",
         (
             *(_city(name, index=0, id=f"call_{name}", type="function") for name in _CITIES),
-            _chunk({}, "tool_calls"),
+            chat_chunk({}, "tool_calls"),
         ),
         (*(Call("get_weather", {"city": name}) for name in _CITIES), Finish()),
         scenarios=("T6",),
@@ -153,7 +147,7 @@ CALLS: tuple[Case, ...] = (
         _calls(_fragment('{"city":"Ber', index=1)),
         _calls(_fragment('"Oslo"}', index=0)),
         _calls(_fragment('gen"}', index=1)),
-        _chunk({}, "tool_calls"),
+        chat_chunk({}, "tool_calls"),
         scenarios=("T7",),
     ),
     _chat_only(
@@ -161,7 +155,7 @@ CALLS: tuple[Case, ...] = (
         "two whole calls of one name, without an index",
         _calls(_fragment('{"city":"Oslo"}', "get_weather", id="call_a", type="function")),
         _calls(_fragment('{"city":"Bergen"}', "get_weather", id="call_b", type="function")),
-        _chunk({}, "tool_calls"),
+        chat_chunk({}, "tool_calls"),
         scenarios=("T9",),
     ),
     _chat_only(
@@ -190,7 +184,7 @@ CALLS: tuple[Case, ...] = (
         "whole-message-last",
         "text and call, then the whole message again",
         (
-            _chunk({"role": "assistant", "content": "Let me look."}),
+            chat_chunk({"role": "assistant", "content": "Let me look."}),
             _calls(_fragment(_OSLO_TEXT, "get_weather", index=0, id="call_a", type="function")),
             _TOLD_AGAIN,
         ),

@@ -17,6 +17,7 @@ from turnbuckle.lab.script import (
     ScriptItem,
     Status,
     When,
+    case_of,
 )
 
 _HALF = ANSWER[:44]
@@ -41,10 +42,6 @@ def _never_content(request: LabRequest) -> Iterable[ScriptItem]:
     return (_UNPAIRED,) if request.number > 1 else _CALLS
 
 
-def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...] = ()) -> Case:
-    return Case(name, summary, (steps,), scenarios=scenarios)
-
-
 ERRORS: tuple[Case, ...] = (
     Case(
         "rate-limited-once",
@@ -62,21 +59,21 @@ ERRORS: tuple[Case, ...] = (
         ((Status(503),), (Status(503),), (Status(503),), _WORKS),
         again=True,
     ),
-    _case(
+    case_of(
         "come-back-at-once",
         "429 with Retry-After: 0 each time",
         Status(429, "slow down", "rate_limit_exceeded", {"retry-after": "0"}),
     ),
-    _case(
+    case_of(
         "rate-limited",
         "429 each time",
         Status(429, "slow down", "rate_limit_exceeded", {"retry-after": "2"}),
         scenarios=("L12",),
     ),
-    _case(
+    case_of(
         "quota-used-up", "429 that no wait will change", Status(429, "quota exceeded", "insufficient_quota")
     ),
-    _case(
+    case_of(
         "out-of-money",
         "402 without a hint when to come back",
         Status(402, "your balance is empty"),
@@ -89,63 +86,65 @@ ERRORS: tuple[Case, ...] = (
         again=True,
         scenarios=("P21",),
     ),
-    _case(
+    case_of(
         "rate-limited-for-an-hour",
         "429 with Retry-After: 3600",
         Status(429, "come back later", "rate_limit_exceeded", {"retry-after": "3600"}),
         scenarios=("P21",),
     ),
-    _case(
+    case_of(
         "pairing-refused",
         "calls once; then 400 while the history has calls",
         _strict_about_calls,
         scenarios=("L4",),
     ),
-    _case("pairing-always-refused", "calls once; then 400 whatever comes", _never_content, scenarios=("L4",)),
-    _case("server-error", "500 each time", Status(500), scenarios=("P29", "P34", "L7", "L15")),
-    _case("overloaded", "529 each time", Status(529, "overloaded", "overloaded_error")),
-    _case("unauthorized", "401", Status(401, "this key is not known", "invalid_api_key")),
-    _case("unknown-model", "404", Status(404, "there is no such model", "model_not_found")),
-    _case(
+    case_of(
+        "pairing-always-refused", "calls once; then 400 whatever comes", _never_content, scenarios=("L4",)
+    ),
+    case_of("server-error", "500 each time", Status(500), scenarios=("P29", "P34", "L7", "L15")),
+    case_of("overloaded", "529 each time", Status(529, "overloaded", "overloaded_error")),
+    case_of("unauthorized", "401", Status(401, "this key is not known", "invalid_api_key")),
+    case_of("unknown-model", "404", Status(404, "there is no such model", "model_not_found")),
+    case_of(
         "prompt-too-long",
         "400: the prompt does not fit",
         Status(400, "prompt is too long: 210000 tokens > 200000 maximum", "context_length_exceeded"),
         scenarios=("L11",),
     ),
-    _case(
+    case_of(
         "no-streaming",
         "refuses to stream; a plain request works",
         When("streaming", (Status(400, "streaming is not supported by this model"),), _WORKS),
         scenarios=("L13",),
     ),
-    _case(
+    case_of(
         "error-in-stream",
         "half an answer, then an error inside the 200",
         Say(_HALF),
         _FAILED,
         scenarios=("P15",),
     ),
-    _case(
+    case_of(
         "error-at-once",
         "an error as the first event of a 200",
         Error("overloaded", "overloaded", "overloaded_error"),
         scenarios=("P15",),
     ),
-    _case(
+    case_of(
         "error-in-stream-flat",
         "the same; in Responses as a flat event",
         Say(_HALF),
         Error("server", "the engine failed", "server_error", "flat"),
         scenarios=("P15",),
     ),
-    _case(
+    case_of(
         "error-in-stream-nested",
         "the same; in Responses as a nested event",
         Say(_HALF),
         Error("server", "the engine failed", "server_error", "nested"),
         scenarios=("P15",),
     ),
-    _case(
+    case_of(
         "error-then-done",
         "an error inside the stream, then [DONE]",
         Say(_HALF),
@@ -153,20 +152,20 @@ ERRORS: tuple[Case, ...] = (
         _DONE,
         scenarios=("P15",),
     ),
-    _case("html-page", "a proxy's page under status 200", Garbage("html")),
-    _case("html-page-502", "a proxy's page under status 502", Garbage("html", 502)),
-    _case("foreign-json", "JSON that is not an answer", Garbage("json")),
-    _case(
+    case_of("html-page", "a proxy's page under status 200", Garbage("html")),
+    case_of("html-page-502", "a proxy's page under status 502", Garbage("html", 502)),
+    case_of("foreign-json", "JSON that is not an answer", Garbage("json")),
+    case_of(
         "random-bytes",
         "random bytes, declared as a stream",
         Garbage("bytes", 200, "text/event-stream"),
     ),
-    _case(
+    case_of(
         "plain-text",
         "a load balancer's text, declared as a stream",
         Garbage("text", 200, "text/event-stream"),
     ),
-    _case("empty-body", "200 and not a byte", Garbage("empty")),
+    case_of("empty-body", "200 and not a byte", Garbage("empty")),
     Case(
         "hole-in-text",
         "an event in mid-text that cannot be read",
@@ -175,7 +174,7 @@ ERRORS: tuple[Case, ...] = (
             (Say(ANSWER[44:]), Finish()),
         ),
     ),
-    _case(
+    case_of(
         "bad-event-among-good",
         "one event that is not JSON among good ones",
         Say(_HALF),

@@ -16,6 +16,7 @@ from turnbuckle.lab.script import (
     Say,
     ScriptItem,
     When,
+    case_of,
 )
 from turnbuckle.vocab.events import Usage
 
@@ -66,25 +67,21 @@ def _only_thought(request: LabRequest) -> Iterable[ScriptItem]:
     return (Reason(THOUGHT), Finish("length", usage=_used_up(request)))
 
 
-def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...] = ()) -> Case:
-    return Case(name, summary, (steps,), scenarios=scenarios)
-
-
 FINISHES: tuple[Case, ...] = (
-    _case("length", "cut by the output cap, and says so", _length),
-    _case(
+    case_of("length", "cut by the output cap, and says so", _length),
+    case_of(
         "length-in-arguments",
         "the cap cuts a call, and the reply says so",
         _length_in_call,
         scenarios=("T1",),
     ),
-    _case(
+    case_of(
         "length-called-tool-calls",
         "the cap cuts a call; the reply says: run tools",
         _length_called_calls,
         scenarios=("P11",),
     ),
-    _case("thinking-used-it-up", "only reasoning, then the cap", _only_thought, scenarios=("P17", "L9")),
+    case_of("thinking-used-it-up", "only reasoning, then the cap", _only_thought, scenarios=("P17", "L9")),
     Case(
         "stop-with-calls",
         "whole calls, but the reply says stop",
@@ -92,7 +89,7 @@ FINISHES: tuple[Case, ...] = (
         after_tools=(Say(ANSWER), Finish()),
         scenarios=("P12",),
     ),
-    _case(
+    case_of(
         "no-reason",
         "a whole answer that gives no reason to stop",
         Say(ANSWER),
@@ -107,7 +104,7 @@ FINISHES: tuple[Case, ...] = (
             (Say(ANSWER[44:]), Finish()),
         ),
     ),
-    _case(
+    case_of(
         "two-reasons",
         "cut by the cap; says length, then stop",
         Say(_HALF),
@@ -117,14 +114,14 @@ FINISHES: tuple[Case, ...] = (
         ),
         Finish("length"),
     ),
-    _case("unknown-reason", "a reason that nobody knows", Say(ANSWER), Finish("stop", "banana")),
-    _case(
+    case_of("unknown-reason", "a reason that nobody knows", Say(ANSWER), Finish("stop", "banana")),
+    case_of(
         "network-error-reason",
         "nothing but the reason network_error",
         Finish("stop", "network_error"),
         scenarios=("P16",),
     ),
-    _case(
+    case_of(
         "native-network-error",
         "an empty stop that the host calls network_error",
         When(
@@ -134,28 +131,30 @@ FINISHES: tuple[Case, ...] = (
         ),
         scenarios=("P16",),
     ),
-    _case(
+    case_of(
         "malformed-function-call",
         "the provider could not read its own model's call",
         Finish("stop", "MALFORMED_FUNCTION_CALL"),
         scenarios=("P18",),
     ),
-    _case(
+    case_of(
         "filtered",
         "a filter stopped it before the first word",
         Finish("filtered", "filtered"),
         scenarios=("P19",),
     ),
-    _case("filtered-in-text", "a filter stopped it in mid-text", Say(_HALF), Finish("filtered", "filtered")),
-    _case(
+    case_of(
+        "filtered-in-text", "a filter stopped it in mid-text", Say(_HALF), Finish("filtered", "filtered")
+    ),
+    case_of(
         "context-full",
         "the context window is full",
         Say(_HALF),
         Finish("window", "model_context_window_exceeded"),
         scenarios=("L9", "L11"),
     ),
-    _case("no-usage", "a whole answer without counts", Say(ANSWER), Finish(usage="none")),
-    _case(
+    case_of("no-usage", "a whole answer without counts", Say(ANSWER), Finish(usage="none")),
+    case_of(
         "wrong-usage",
         "a whole answer that is said to have cost nothing",
         Say(ANSWER),

@@ -3,24 +3,17 @@
 from typing import Any
 
 from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
-from turnbuckle.lab.script import Case, Finish, Frame, Raw, Reason, Say, Script, ScriptItem, When
+from turnbuckle.lab.script import Case, Finish, Raw, Reason, Say, Script, ScriptItem, When, chat_chunk
 
 _BY_THE_BOOK: Script = (Reason(THOUGHT), Say(ANSWER), Finish())
 _HALF = 40
 
 
-def _chunk(delta: dict[str, Any], finish: str | None = None) -> Frame:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return Frame(
-        {"id": "lab", "object": "chat.completion.chunk", "created": 0, "model": "lab", "choices": [choice]}
-    )
-
-
 def _spelt(name: str, summary: str, *deltas: dict[str, Any]) -> Case:
     frames: tuple[ScriptItem, ...] = (
-        *(_chunk(delta) for delta in deltas),
-        _chunk({"content": ANSWER}),
-        _chunk({}, "stop"),
+        *(chat_chunk(delta) for delta in deltas),
+        chat_chunk({"content": ANSWER}),
+        chat_chunk({}, "stop"),
         Raw("data: [DONE]\n\n"),
     )
     return Case(name, summary, ((When("openai_chat streaming", frames, _BY_THE_BOOK),),), scenarios=("P28",))

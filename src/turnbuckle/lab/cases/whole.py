@@ -17,6 +17,7 @@ from turnbuckle.lab.script import (
     Say,
     ScriptItem,
     Stall,
+    case_of,
 )
 
 ANSWER = "A turnbuckle joins two ropes and takes up their slack, so that the line holds when the wind pulls."
@@ -33,30 +34,26 @@ def _echo(request: LabRequest) -> Iterable[ScriptItem]:
     return (Say(last_user_text(request) or "You said nothing."), Finish())
 
 
-def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...] = ()) -> Case:
-    return Case(name, summary, (steps,), scenarios=scenarios)
-
-
 WHOLE: tuple[Case, ...] = (
-    _case("happy", "a short answer, finished properly", Say(ANSWER), Finish()),
-    _case("echo", "says what the user said", _echo),
-    _case("reasoning", "thinks, then answers", Reason(THOUGHT), Say(ANSWER), Finish()),
-    _case("long", "an answer of 20,000 characters", Say(_LONG), Finish()),
-    _case(
+    case_of("happy", "a short answer, finished properly", Say(ANSWER), Finish()),
+    case_of("echo", "says what the user said", _echo),
+    case_of("reasoning", "thinks, then answers", Reason(THOUGHT), Say(ANSWER), Finish()),
+    case_of("long", "an answer of 20,000 characters", Say(_LONG), Finish()),
+    case_of(
         "unicode",
         "many scripts, and U+2028, which ends no line",
         Say(_UNICODE, pieces=1),
         Finish(),
         scenarios=("P24",),
     ),
-    _case(
+    case_of(
         "emoji-ending",
         "a finished answer that ends in an emoji",
         Say("Done 👍"),
         Finish(),
         scenarios=("P14",),
     ),
-    _case(
+    case_of(
         "byte-by-byte",
         "every byte comes in a write of its own",
         Dribble(1),
@@ -65,8 +62,8 @@ WHOLE: tuple[Case, ...] = (
         Finish(),
         scenarios=("P23",),
     ),
-    _case("slow-drip", "four characters every fifth of a second", Pace(4, 0.2), Say(ANSWER), Finish()),
-    _case(
+    case_of("slow-drip", "four characters every fifth of a second", Pace(4, 0.2), Say(ANSWER), Finish()),
+    case_of(
         "slow-first-byte",
         "20 silent seconds before the first byte",
         Stall(20),
@@ -74,7 +71,7 @@ WHOLE: tuple[Case, ...] = (
         Finish(),
         scenarios=("P3",),
     ),
-    _case(
+    case_of(
         "slow-prefill",
         "three silent minutes, then the answer",
         Stall(180),
@@ -82,7 +79,7 @@ WHOLE: tuple[Case, ...] = (
         Finish(),
         scenarios=("P3",),
     ),
-    _case(
+    case_of(
         "thinks-behind-signs-of-life",
         "a thought, 90 seconds of pings, then the answer",
         Reason(THOUGHT),
@@ -91,7 +88,7 @@ WHOLE: tuple[Case, ...] = (
         Finish(),
         scenarios=("P4",),
     ),
-    _case(
+    case_of(
         "long-winded",
         "one new sentence a second, for a minute",
         Pace(0, 1.0),
@@ -99,7 +96,7 @@ WHOLE: tuple[Case, ...] = (
         Finish(),
         scenarios=("L8",),
     ),
-    _case(
+    case_of(
         "thinks-behind-pings",
         "90 seconds of pings, then the answer",
         Comments(90, 10, "ping"),
@@ -107,7 +104,7 @@ WHOLE: tuple[Case, ...] = (
         Finish(),
         scenarios=("P4",),
     ),
-    _case(
+    case_of(
         "think-tags",
         "reasoning in the text, between split tags",
         Say(f"<think>{THOUGHT}</think>\n\n", pieces=3),
@@ -115,27 +112,29 @@ WHOLE: tuple[Case, ...] = (
         Finish(),
         scenarios=("P28",),
     ),
-    _case("plain-answer", "one JSON document though a stream was asked for", Plain(), Say(ANSWER), Finish()),
-    _case("refusal", "the model declines", Refuse("I cannot help with that."), Finish()),
-    _case(
+    case_of(
+        "plain-answer", "one JSON document though a stream was asked for", Plain(), Say(ANSWER), Finish()
+    ),
+    case_of("refusal", "the model declines", Refuse("I cannot help with that."), Finish()),
+    case_of(
         "repeats-itself",
         "one sentence 300 times",
         Say("I will try again. ", pieces=18, times=300),
         Finish(),
         scenarios=("P25",),
     ),
-    _case(
+    case_of(
         "thinks-in-circles",
         "the same thought forever",
         Reason("wait, let me look at this again and then " * 1_500, pieces=41),
         Finish(),
     ),
-    _case(
+    case_of(
         "blanks-in-arguments",
         "a call whose arguments run into blanks",
         Call("write_file", '{"path": "a.txt",' + " \n" * 20_000, pieces=64, closed=False),
         Finish(),
     ),
-    _case("table", "a long table whose rows are rightly alike", Say(_TABLE), Finish(), scenarios=("P26",)),
-    _case("says-nothing", "finishes without a word", Finish()),
+    case_of("table", "a long table whose rows are rightly alike", Say(_TABLE), Finish(), scenarios=("P26",)),
+    case_of("says-nothing", "finishes without a word", Finish()),
 )

@@ -22,6 +22,7 @@ from turnbuckle.lab.script import Call, Finish, Reason, Refuse, Say
 from turnbuckle.lab.speaking import ContentStep, Speaker
 from turnbuckle.turn.prompt_reading import draft_note, times_cut
 from turnbuckle.turn.prompts import joint_of
+from turnbuckle.turn.summary import is_users
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import (
     CallArgs,
@@ -176,7 +177,7 @@ class Rehearsal:
 
 
 def _reply_to(request: ModelRequest) -> _Reply:
-    at = next((n for n in range(len(request.messages) - 1, -1, -1) if _is_task(request.messages[n])), -1)
+    at = next((n for n in range(len(request.messages) - 1, -1, -1) if is_users(request.messages[n])), -1)
     task = _task_in(request.messages[at]) if at >= 0 else ""
     results, since = _since(request.messages[at + 1 :])
     open_draft = _about_a_draft(results[-1]) if results else ""
@@ -276,10 +277,6 @@ def _task_in(message: Message) -> str:
     whole = text_of(message.parts)
     known = (text for text in (*reversed(texts), whole) if is_understood(text))
     return next(known, whole)
-
-
-def _is_task(message: Message) -> bool:
-    return message.role == "user" and not message.note
 
 
 # How it says it

@@ -9,7 +9,6 @@ draft, asking for smaller pieces. What it does follows from the request and its 
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -40,6 +39,7 @@ from turnbuckle.lab.script import (
     ScriptItem,
     Stall,
     When,
+    chat_chunk,
 )
 
 KILLED_AFTER = 4_000
@@ -238,7 +238,7 @@ def on_one_index(scene: PlayState) -> Script:
         _call_frame(f"call_{scene.number}_{place}", tool.name, tool.text(SHORT_NOTE, path))
         for place, path in enumerate(scene.paths)
     )
-    mixed: Script = (*frames, _frame({}, "tool_calls"), Raw(_DONE))
+    mixed: Script = (*frames, chat_chunk({}, "tool_calls"), Raw(_DONE))
     return (When("openai_chat streaming", mixed, _all_written(scene, tool)),)
 
 
@@ -275,19 +275,15 @@ def _most(arguments: str) -> str:
 
 def _call_frame(call: str, name: str, arguments: str) -> Frame:
     function = {"name": name, "arguments": arguments}
-    return _frame({"tool_calls": [{"index": 0, "id": call, "type": "function", "function": function}]})
-
-
-def _frame(delta: dict[str, Any], finish: str | None = None) -> Frame:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return Frame(
-        {"id": "lab", "object": "chat.completion.chunk", "created": 0, "model": "lab", "choices": [choice]}
-    )
+    return chat_chunk({"tool_calls": [{"index": 0, "id": call, "type": "function", "function": function}]})
 
 
 BARE_DONE: Script = (When("openai_chat streaming", (Raw(_DONE),)), CutOff("tidy"))
 """What a relay sends that has lost its upstream."""
 TWO_REASONS: Script = (
-    When("openai_chat streaming", (_frame({}, "length"), _frame({}, "stop"), Raw(_DONE), CutOff("tidy"))),
+    When(
+        "openai_chat streaming",
+        (chat_chunk({}, "length"), chat_chunk({}, "stop"), Raw(_DONE), CutOff("tidy")),
+    ),
     Finish("length"),
 )

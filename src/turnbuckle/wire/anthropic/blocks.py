@@ -37,7 +37,7 @@ from turnbuckle.wire.answer_fields import shallow, unknown_fields
 from turnbuckle.wire.anthropic.frames import AnthropicDelta
 from turnbuckle.wire.anthropic.retold import Echo, is_telling
 from turnbuckle.wire.loose_json import whole_number
-from turnbuckle.wire.payload import SAMPLE, mend_all, sample, whole_text
+from turnbuckle.wire.payload import SAMPLE, mend_all, sample_of, whole_text
 from turnbuckle.wire.text_blocks import Speech, TextBlocks
 from turnbuckle.wire.think import Mode
 
@@ -134,7 +134,7 @@ class Blocks:
         kind = found.get("type") if found else None
         if not found or not isinstance(kind, str):
             if found:
-                self.lose("a content block without a type", _shown(found), out)
+                self.lose("a content block without a type", sample_of(found), out)
             else:
                 out.append(Skipped("a content block without a type", "", harmless=True))
             return
@@ -481,7 +481,3 @@ def argument_text(given: Any) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _shown(found: object) -> str:
-    return sample(msgspec.json.encode(mend_all(found)))

@@ -17,8 +17,6 @@ through as they came: the protocol reserves the right to add them.
 
 from typing import Any
 
-import msgspec
-
 from turnbuckle.vocab.events import (
     Alive,
     CallArgs,
@@ -56,7 +54,15 @@ from turnbuckle.wire.anthropic.frames import (
 )
 from turnbuckle.wire.anthropic.whole_message import settle
 from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
-from turnbuckle.wire.payload import Unreadable, is_keepalive, read_any, read_what_fits, reread, sample
+from turnbuckle.wire.payload import (
+    Unreadable,
+    is_keepalive,
+    read_any,
+    read_what_fits,
+    reread,
+    sample,
+    sample_of,
+)
 from turnbuckle.wire.sse import Frame as SseFrame
 from turnbuckle.wire.think import MAY_BE_WHOLE
 from turnbuckle.wire.usage import usage_from_anthropic
@@ -160,7 +166,7 @@ class AnthropicDecoder:
             return Cut(failures.from_error(document))
         content = document.get("content") if isinstance(document, dict) else None
         if not isinstance(document, dict) or not isinstance(content, list):
-            return Cut(failure("garbage", "an answer without content", said=_shown(document)))
+            return Cut(failure("garbage", "an answer without content", said=sample_of(document)))
         self._fields.of_message(document, out)
         self._note_start(document, out)
         self._take_content(content, 0, out)
@@ -409,7 +415,3 @@ def _detail(delta: AnthropicDelta) -> str:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _shown(document: object) -> str:
-    return sample(msgspec.json.encode(document))

@@ -7,13 +7,11 @@ nobody can tell which of the two are meant.
 
 from typing import Any
 
-import msgspec
-
 from turnbuckle.vocab.arguments import same_arguments
 from turnbuckle.vocab.events import CallRewritten, Event, Skipped
 from turnbuckle.wire.anthropic.blocks import TOLD, Blocks, OpenBlock, argument_text
 from turnbuckle.wire.anthropic.retold import untold
-from turnbuckle.wire.payload import SAMPLE, mend_all, sample, whole_text
+from turnbuckle.wire.payload import SAMPLE, sample_of, whole_text
 
 
 def settle(blocks: Blocks, content: list[Any], out: list[Event]) -> bool:
@@ -37,7 +35,7 @@ def settle(blocks: Blocks, content: list[Any], out: list[Event]) -> bool:
         elif not _is_known(blocks, found):
             blocks.add(found, out)
     if not fits or any(text.strip() for text in left.values()):
-        shown = sample(msgspec.json.encode(mend_all(content)))
+        shown = sample_of(content)
         out.append(Skipped("the whole message differs from its blocks", shown, harmless=True))
         return False
     for index, block in list(blocks.open.items()):

@@ -67,6 +67,7 @@ from turnbuckle.wire.payload import (
     read_what_fits,
     reread,
     sample,
+    sample_of,
 )
 from turnbuckle.wire.sse import Frame
 from turnbuckle.wire.usage import usage_from_gemini
@@ -127,9 +128,9 @@ class GeminiDecoder:
             return Cut(failures.from_error(document))
         chunk, left_out = read_what_fits(GeminiChunk, document)
         if chunk is None or lost(left_out, CONTENT):
-            return Cut(failure("garbage", "not an answer of this protocol", said=_shown(document)))
+            return Cut(failure("garbage", "not an answer of this protocol", said=sample_of(document)))
         if not chunk.candidates and not _block_reason(chunk):
-            return Cut(failure("garbage", "an answer without candidates", said=_shown(document)))
+            return Cut(failure("garbage", "an answer without candidates", said=sample_of(document)))
         self._take_facts(chunk, document, out)
         return self._over("answer", out)
 
@@ -240,7 +241,7 @@ class GeminiDecoder:
         given = word(call.get("id"))
         if call.get("partialArgs") or call.get("willContinue"):
             # Arguments in pieces come only to who asks for them, and we do not: half a call is not a call.
-            self._lose("a call in pieces", _shown(call), out)
+            self._lose("a call in pieces", sample_of(call), out)
             return
         if given and given in self._call_ids:
             out.append(_LIFECYCLE)  # told again
@@ -412,7 +413,3 @@ def _document(data: bytes) -> Any:
         return read_any(data)
     except Unreadable:
         return data.decode("utf-8", "replace")
-
-
-def _shown(document: object) -> str:
-    return sample(msgspec.json.encode(mend_all(document)))

@@ -65,7 +65,6 @@ from turnbuckle.wire.openai_chat.told import (
     SPELLED,
     field,
     says,
-    shown,
     text_in,
     thought_in,
     untold_content,
@@ -79,6 +78,7 @@ from turnbuckle.wire.payload import (
     read_what_fits,
     reread,
     sample,
+    sample_of,
 )
 from turnbuckle.wire.sse import Frame
 from turnbuckle.wire.think import MAY_BE_WHOLE, Piece, ThinkSplitter
@@ -223,12 +223,12 @@ class ChatDecoder:
         document = unwrapped(document)
         answer, left_out = read_what_fits(Chunk, document)
         if answer is None or lost(left_out, CONTENT):
-            return Cut(failure("garbage", "not a chat completion", said=shown(document)))
+            return Cut(failure("garbage", "not a chat completion", said=sample_of(document)))
         note_calls(answer, document)
         choice = next(iter(self._choices.heard(answer.choices or [])), None)
         message = (choice.message or choice.delta) if choice is not None else None
         if choice is None or message is None:
-            return Cut(failure("garbage", "an answer without choices", said=shown(document)))
+            return Cut(failure("garbage", "an answer without choices", said=sample_of(document)))
         self._note_start(answer, out)
         out.extend(self._fields.of(document, self._choices.number, 0))
         self._take_delta(message, out)

@@ -6,9 +6,9 @@ here.
 
 from typing import Any
 
-from turnbuckle.wire.field_table import OBJECTS, Field, FieldTable, Kind, some_text, text
+from turnbuckle.wire.field_table import OBJECTS, Field, FieldTable, Kind, some_text, text, word_kind
 from turnbuckle.wire.fields import Fields
-from turnbuckle.wire.schemas import ADDRESS, MAYBE_TEXT, SOME_TEXT, TEXT, Shape, kind_of, listed, thing
+from turnbuckle.wire.schemas import ADDRESS, MAYBE_TEXT, SOME_TEXT, TEXT, Shape, listed, thing
 
 MOST_MESSAGES = 10_000
 """Some ten times the longest histories that agents keep; the limit of the body is met first."""
@@ -19,11 +19,6 @@ LONGEST_ID = 8_192  # some hosts put a signature into the id of a call
 LONGEST_NAME = 256
 
 
-def _word(*words: str) -> Kind:
-    """A type or a role, which was looked at before."""
-    return Kind(Fields.raw, kind_of(*words))
-
-
 def _there(schema: dict[str, Any]) -> Kind:
     """What the reader of the messages walks itself."""
     return Kind(Fields.raw, schema)
@@ -31,13 +26,13 @@ def _there(schema: dict[str, Any]) -> Kind:
 
 # Parts
 
-TEXT_PART = FieldTable(Field("type", _word("text"), required=True), Field("text", text(), required=True))
+TEXT_PART = FieldTable(Field("type", word_kind("text"), required=True), Field("text", text(), required=True))
 IMAGE = FieldTable(
     Field("url", _there({"type": "string", "pattern": ADDRESS}), required=True),
     Field("detail", text(LONGEST_NAME)),
 )
 IMAGE_PART = FieldTable(
-    Field("type", _word("image_url"), required=True),
+    Field("type", word_kind("image_url"), required=True),
     Field(
         "image_url",
         _there({"anyOf": [{"type": "string", "pattern": ADDRESS}, IMAGE.schema()]}),
@@ -45,7 +40,7 @@ IMAGE_PART = FieldTable(
     ),
 )
 FILE_PART = FieldTable(
-    Field("type", _word("file"), required=True),
+    Field("type", word_kind("file"), required=True),
     Field(
         "file",
         _there(
@@ -59,7 +54,7 @@ FILE_PART = FieldTable(
     ),
 )
 REFUSAL_PART = FieldTable(
-    Field("type", _word("refusal"), required=True), Field("refusal", text(), required=True)
+    Field("type", word_kind("refusal"), required=True), Field("refusal", text(), required=True)
 )
 PARTS = frozenset({"text", "image_url", "file", "refusal"})
 TEXT_ALONE = ("text",)
@@ -92,12 +87,12 @@ def _content(*parts: Shape, least: int = 0) -> Kind:
 
 
 SYSTEM = FieldTable(
-    Field("role", _word("system", "developer"), required=True),
+    Field("role", word_kind("system", "developer"), required=True),
     Field("content", _content(_TEXT_SHAPE, _OTHER_SHAPE, least=1), required=True),
     _NAME,
 )
 USER = FieldTable(
-    Field("role", _word("user"), required=True),
+    Field("role", word_kind("user"), required=True),
     Field("content", _content(*_SHOWN_PARTS, least=1), required=True),
     _NAME,
 )
@@ -132,7 +127,7 @@ _CALL_SHAPE = Shape(
     },
 )
 ASSISTANT = FieldTable(
-    Field("role", _word("assistant"), required=True),
+    Field("role", word_kind("assistant"), required=True),
     Field("content", _content(_TEXT_SHAPE, _REFUSAL_SHAPE, _OTHER_SHAPE)),
     Field("refusal", text()),
     Field("reasoning_content", text()),
@@ -144,7 +139,7 @@ ASSISTANT = FieldTable(
     _NAME,
 )
 TOOL = FieldTable(
-    Field("role", _word("tool"), required=True),
+    Field("role", word_kind("tool"), required=True),
     Field("tool_call_id", some_text(LONGEST_ID), required=True),
     Field("content", _content(*_SHOWN_PARTS)),
 )

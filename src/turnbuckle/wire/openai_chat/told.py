@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import msgspec
-
 from turnbuckle.wire.openai_chat.frames import ChatDelta
-from turnbuckle.wire.payload import sample, whole_text
+from turnbuckle.wire.payload import whole_text
 from turnbuckle.wire.think import Mode, ThinkSplitter
 
 SPELLED = ("reasoning_content", "reasoning", "thinking")
@@ -75,8 +73,3 @@ def unwrapped(document: object) -> object:
         return document
     inner = document.get("provider")
     return inner if isinstance(inner, dict) else document
-
-
-def shown(document: object) -> str:
-    """The beginning of a document, for a person to read."""
-    return sample(msgspec.json.encode(document))

@@ -58,7 +58,15 @@ from turnbuckle.wire.openai_responses.frames import (
     StreamEvent,
 )
 from turnbuckle.wire.openai_responses.items import Output
-from turnbuckle.wire.payload import Unreadable, is_keepalive, read_any, read_what_fits, reread, sample
+from turnbuckle.wire.payload import (
+    Unreadable,
+    is_keepalive,
+    read_any,
+    read_what_fits,
+    reread,
+    sample,
+    sample_of,
+)
 from turnbuckle.wire.sse import Frame
 from turnbuckle.wire.usage import usage_from_openai
 
@@ -162,13 +170,13 @@ class ResponsesDecoder:
     def answer(self, document: object, out: list[Event]) -> LastWord:
         response, _ = read_what_fits(Response, document)
         if response is None:
-            return Cut(failure("garbage", "not a response", said=_shown(document)))
+            return Cut(failure("garbage", "not a response", said=sample_of(document)))
         status = response.status
         error = failures.error_in(document)
         if error is not None and status not in TERMINAL.values():
             return Cut(failures.from_error(error))
         if not isinstance(response.output, list) and status not in _WORSE:
-            return Cut(failure("garbage", "an answer without output", said=_shown(document)))
+            return Cut(failure("garbage", "an answer without output", said=sample_of(document)))
         self._note_start(response, out)
         if status in ("queued", "in_progress"):
             return Cut(failures.incomplete(f"the response is {status.replace('_', ' ')} in the background"))
@@ -364,10 +372,3 @@ def _document(data: bytes) -> Any:
         return read_any(data)
     except Unreadable:
         return sample(data)
-
-
-def _shown(document: object) -> str:
-    try:
-        return sample(msgspec.json.encode(document))
-    except Unreadable:
-        return ""

@@ -6,7 +6,7 @@ others, like parts and fields that are not here, are kept whole and go back to p
 
 from typing import Any
 
-from turnbuckle.wire.field_table import OBJECTS, Field, FieldTable, Kind, some_text, text
+from turnbuckle.wire.field_table import OBJECTS, Field, FieldTable, Kind, some_text, text, word_kind
 from turnbuckle.wire.fields import Fields
 from turnbuckle.wire.openai_responses.frames import CALLS
 from turnbuckle.wire.schemas import ADDRESS, MAYBE_TEXT, SOME_TEXT, TEXT, Shape, kind_of, listed, thing
@@ -27,11 +27,6 @@ UNSUPPORTED = {
 """Items that would change what a call is checked against, behind our back."""
 
 
-def _word(*words: str) -> Kind:
-    """A type or a role, which was looked at before."""
-    return Kind(Fields.raw, kind_of(*words))
-
-
 def _there(schema: dict[str, Any]) -> Kind:
     """What the reader of the items walks itself."""
     return Kind(Fields.raw, schema)
@@ -43,14 +38,14 @@ _STATUS = Field("status", _there({"type": "string"}))
 
 # Parts
 
-INPUT_TEXT = FieldTable(Field("type", _word(*TEXTS), required=True), Field("text", text(), required=True))
+INPUT_TEXT = FieldTable(Field("type", word_kind(*TEXTS), required=True), Field("text", text(), required=True))
 INPUT_IMAGE = FieldTable(
-    Field("type", _word("input_image"), required=True),
+    Field("type", word_kind("input_image"), required=True),
     Field("image_url", _there({"type": "string", "pattern": ADDRESS}), required=True),
     Field("detail", text(LONGEST_NAME)),
 )
 INPUT_FILE = FieldTable(
-    Field("type", _word("input_file"), required=True),
+    Field("type", word_kind("input_file"), required=True),
     Field("file_id", _there(SOME_TEXT)),
     Field("file_data", _there(SOME_TEXT)),
     Field(
@@ -59,7 +54,9 @@ INPUT_FILE = FieldTable(
     ),
     Field("filename", _there(TEXT)),
 )
-REFUSAL = FieldTable(Field("type", _word("refusal"), required=True), Field("refusal", text(), required=True))
+REFUSAL = FieldTable(
+    Field("type", word_kind("refusal"), required=True), Field("refusal", text(), required=True)
+)
 PARTS = frozenset({*TEXTS, "input_image", "input_file", "refusal"})
 
 _TEXT_SHAPE = Shape("InputText", INPUT_TEXT.schema())
@@ -102,14 +99,14 @@ MESSAGE = FieldTable(
 _MESSAGES = [
     FieldTable(
         _MESSAGE,
-        Field("role", _word(*roles.split()), required=True),
+        Field("role", word_kind(*roles.split()), required=True),
         Field("content", content, required=True),
         _ID,
     ).schema()
     for roles, content in _SAID_BY.items()
 ]
 OUTPUT = FieldTable(
-    Field("type", _word("function_call_output"), required=True),
+    Field("type", word_kind("function_call_output"), required=True),
     _CALL_ID,
     Field("output", _content(*(part.ref for part in _SHOWN)), required=True),
     _ID,
@@ -124,7 +121,7 @@ _SAID_SHAPE = Shape(
 _CALLED_SHAPE = Shape(
     "InputCall",
     FieldTable(
-        Field("type", _word("function_call"), required=True),
+        Field("type", word_kind("function_call"), required=True),
         _CALL_ID,
         Field("name", some_text(LONGEST_NAME), required=True),
         Field("arguments", text(), required=True),
@@ -135,7 +132,7 @@ _RESULT_SHAPE = Shape("InputCallOutput", OUTPUT.schema("What a call gave."), _SH
 _THOUGHT_SHAPE = Shape(
     "InputReasoning",
     FieldTable(
-        Field("type", _word("reasoning"), required=True),
+        Field("type", word_kind("reasoning"), required=True),
         Field("summary", _TEXTS_INSIDE),
         Field("content", _TEXTS_INSIDE),
         Field("encrypted_content", text()),
