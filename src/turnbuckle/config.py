@@ -178,7 +178,6 @@ def route_name(route: RouteSettings) -> str:
 
 
 def plain_route(route: RouteSettings) -> dict[str, Any]:
-    """As it stands in a file."""
     table: dict[str, Any] = msgspec.to_builtins(route)
     return table
 
