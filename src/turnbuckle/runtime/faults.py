@@ -36,9 +36,9 @@ class Fault(Struct):
     name: str
     left: int
 
-    def reached(self, point: str, name: str) -> None:
-        """The process is at this point now."""
-        if point == self.point and name == self.name:
+    def reached(self, point: str, *names: str) -> None:
+        """The process is at this point of all these now."""
+        if point == self.point and self.name in names:
             self.left -= 1
             if not self.left:
                 _die()
@@ -75,23 +75,18 @@ class FaultyJournal(WrappedJournal):
         grade: Grade,
         note: IndexUpdate | None = None,
     ) -> int:
-        names = dict.fromkeys(_name(stream, item) for item in items)
-        for name in names:
-            self._fault.reached("before-append", name)
+        names = {_name(stream, item) for item in items}
+        self._fault.reached("before-append", *names)
         head = await self._journal.append(stream, items, after=after, epoch=epoch, grade=grade, note=note)
-        for name in names:
-            self._fault.reached("after-append", name)
+        self._fault.reached("after-append", *names)
         return head
 
     async def change_all(self, changes: Changes) -> bool:
-        names = dict.fromkeys(
-            _name(append.stream, item) for append in changes.appends for item in append.items
-        )
-        for name in names:
-            self._fault.reached("before-append", name)
+        names = {_name(append.stream, item) for append in changes.appends for item in append.items}
+        self._fault.reached("before-append", *names)
         changed = await self._journal.change_all(changes)
-        for name in names if changed else ():
-            self._fault.reached("after-append", name)
+        if changed:
+            self._fault.reached("after-append", *names)
         return changed
 
 

@@ -18,7 +18,18 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, get_origin, overload
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    get_args,
+    get_origin,
+    overload,
+)
 
 from turnbuckle.tools.kept_objects import KeptObjects
 from turnbuckle.tools.sandbox.port import NoSandbox, Sandbox
@@ -237,89 +248,77 @@ class Tool:
         return self.timeout(values) if callable(self.timeout) else self.timeout
 
 
+class Declared(TypedDict, total=False):
+    """What a tool may say of itself. `name` is the function's if left out; the others are those of `Tool`."""
+
+    effect: Effect
+    draftable: str | None
+    timeout: Limit
+    probe: Probe | None
+    guarded: tuple[str, ...]
+    name: str
+    subject: str
+    is_command: bool
+    widens: str
+    asks: bool
+    preview: Preview | None
+
+
 @overload
 def tool(function: Callable[..., Any], /) -> Tool: ...
 
 
 @overload
-def tool(
-    *,
-    effect: Effect = "write",
-    draftable: str | None = None,
-    timeout: Limit = DEFAULT_TIMEOUT,
-    probe: Probe | None = None,
-    guarded: tuple[str, ...] = (),
-    name: str = "",
-    subject: str = "",
-    is_command: bool = False,
-    widens: str = "",
-    asks: bool = False,
-    preview: Preview | None = None,
-) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(**declared: Unpack[Declared]) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
 def tool(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    effect: Effect = "write",
-    draftable: str | None = None,
-    timeout: Limit = DEFAULT_TIMEOUT,
-    probe: Probe | None = None,
-    guarded: tuple[str, ...] = (),
-    name: str = "",
-    subject: str = "",
-    is_command: bool = False,
-    widens: str = "",
-    asks: bool = False,
-    preview: Preview | None = None,
+    function: Callable[..., Any] | None = None, /, **declared: Unpack[Declared]
 ) -> Callable[[Callable[..., Any]], Tool] | Tool:
     """Make a tool of a typed function. Without anything else (`@tool`) its effect is `write`: after a crash
     it is never repeated. Faults of the declaration are raised at once, as TypeError."""
-    if effect not in (effects := get_args(Effect)):
-        raise TypeError(f"effect={effect!r} is not one of {', '.join(effects)}")
+    traits: Declared = {"effect": "write", **declared}
+    if strange := traits.keys() - Declared.__annotations__.keys():
+        raise TypeError(f"a tool has no {', '.join(sorted(strange))}")
+    if traits["effect"] not in (effects := get_args(Effect)):
+        raise TypeError(f"effect={traits['effect']!r} is not one of {', '.join(effects)}")
+    return _tool_of(function, traits) if function is not None else lambda function: _tool_of(function, traits)
 
-    def made(function: Callable[..., Any]) -> Tool:
-        description = _first_paragraph(function)
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError(
-                f"{function.__name__} is a generator, and a tool returns its result; "
-                "what it has to show meanwhile goes to ToolContext.publish"
-            )
-        shape = TypedShape(function, (ToolContext, RunContext))
-        known = shape.parameters.get("properties", {})
-        for argument in (*guarded, *filter(None, (draftable, subject, widens))):
-            if argument not in known:
-                raise TypeError(f"{function.__name__} has no argument {argument}")
-        if draftable and known[draftable].get("type") != "string":
-            raise TypeError(f"{function.__name__}: only a text can be draftable, and {draftable} is not")
 
-        def invoke(values: dict[str, Any], context: ToolContext) -> Any:
-            name = shape.context_name
-            return function(
-                **values if name is None else {**values, name: _handed(shape.context_hint, context)}
-            )
-
-        return Tool(
-            name=name or function.__name__,
-            description=description,
-            shape=shape,
-            invoke=invoke,
-            blocking=not inspect.iscoroutinefunction(function),
-            effect=effect,
-            timeout=timeout,
-            draftable=draftable,
-            guarded=frozenset(guarded),
-            probe=probe,
-            subject=subject,
-            is_command=is_command,
-            widens=widens,
-            asks=asks,
-            preview=preview,
-            function=function,
+def _tool_of(function: Callable[..., Any], traits: Declared) -> Tool:
+    description = _first_paragraph(function)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(
+            f"{function.__name__} is a generator, and a tool returns its result; "
+            "what it has to show meanwhile goes to ToolContext.publish"
         )
+    shape = TypedShape(function, (ToolContext, RunContext))
+    known = shape.parameters.get("properties", {})
+    guarded, draftable = traits.get("guarded", ()), traits.get("draftable")
+    named = (draftable, traits.get("subject"), traits.get("widens"))
+    for argument in (*guarded, *filter(None, named)):
+        if argument not in known:
+            raise TypeError(f"{function.__name__} has no argument {argument}")
+    if draftable and known[draftable].get("type") != "string":
+        raise TypeError(f"{function.__name__}: only a text can be draftable, and {draftable} is not")
 
-    return made if function is None else made(function)
+    def invoke(values: dict[str, Any], context: ToolContext) -> Any:
+        name = shape.context_name
+        return function(**values if name is None else {**values, name: _handed(shape.context_hint, context)})
+
+    given: dict[str, Any] = {
+        **traits,
+        "name": traits.get("name") or function.__name__,
+        "guarded": frozenset(guarded),
+    }
+    return Tool(
+        description=description,
+        shape=shape,
+        invoke=invoke,
+        blocking=not inspect.iscoroutinefunction(function),
+        function=function,
+        **given,
+    )
 
 
 def foreign_tool(

@@ -14,7 +14,7 @@ from turnbuckle.turn.commands import Record
 from turnbuckle.turn.compaction import Folding
 from turnbuckle.turn.facts import Decided, Decision, Fallback, GiveUp, ModelAsked, Reask, Retry
 from turnbuckle.turn.policy import Policy
-from turnbuckle.turn.state import Ask, Turn, ask_on
+from turnbuckle.turn.state import Ask, Turn, ask_on, streaming
 from turnbuckle.vocab.events import Cut
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import RouteName
@@ -41,20 +41,8 @@ def _asking(policy: Policy, route: RouteName, folding: Folding, after: float = 0
 
 def asked(turn: Turn, fact: ModelAsked) -> Turn:
     """A summary is asked for. The history stays as it is meanwhile."""
-    return replace(
-        turn,
-        phase="streaming",
-        attempt=fact.attempt,
-        protocol=fact.protocol,
-        model=fact.model,
-        asked_at=fact.at,
-        before_notes=len(turn.messages),
-        ask=Ask(fact.route, "compact", stream=fact.stream, effort=fact.effort, folding=fact.folding),
-        suspended=turn.suspended or turn.ask,
-        tally=replace(turn.tally, asks=turn.tally.asks + 1),
-        orphan=False,
-        reply=None,
-    )
+    ask = Ask(fact.route, "compact", stream=fact.stream, effort=fact.effort, folding=fact.folding)
+    return replace(streaming(turn, fact), ask=ask, suspended=turn.suspended or turn.ask)
 
 
 def over(turn: Turn, found: Verdict) -> Turn:

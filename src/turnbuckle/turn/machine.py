@@ -61,7 +61,7 @@ from turnbuckle.turn.facts import (
 )
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.route_uses import with_break, with_call
-from turnbuckle.turn.state import Ask, Tally, Turn, ask_on
+from turnbuckle.turn.state import Ask, Tally, Turn, ask_on, streaming
 from turnbuckle.turn.structured import ending
 from turnbuckle.vocab.events import Cut, Usage
 from turnbuckle.vocab.failure import failure
@@ -245,20 +245,11 @@ def _end(turn: Turn, why: str, policy: Policy) -> Record:
 
 def _asked(turn: Turn, asked: ModelAsked) -> Turn:
     return replace(
-        turn,
-        phase="streaming",
-        attempt=asked.attempt,
-        protocol=asked.protocol,
-        model=asked.model,
-        asked_at=asked.at,
-        before_notes=len(turn.messages),
+        streaming(turn, asked),
         messages=(*turn.messages, *asked.notes),
         ask=ladder.under_way(turn, asked),
         guessed=asked.guessed,
         asked_for=asked.expected,
-        tally=replace(turn.tally, asks=turn.tally.asks + 1),
-        orphan=False,
-        reply=None,
     )
 
 

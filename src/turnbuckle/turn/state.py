@@ -4,11 +4,21 @@ lock."""
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.reply.draft import Draft
 from turnbuckle.turn.compaction import Compaction, Folding, Measure
 from turnbuckle.turn.consent import ConsentRule
-from turnbuckle.turn.facts import AskWhy, Continue, FinishDraft, GiveUp, HandedCall, HeldCall, UserSpoke
+from turnbuckle.turn.facts import (
+    AskWhy,
+    Continue,
+    FinishDraft,
+    GiveUp,
+    HandedCall,
+    HeldCall,
+    ModelAsked,
+    UserSpoke,
+)
 from turnbuckle.turn.policy import RouteFacts
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import DraftId, ProtocolName, RouteName, RunId, SessionId
@@ -261,3 +271,19 @@ class Turn(Struct, frozen=True):
         """The open drafts of this run's own work: not those that an earlier run left and this one did not
         touch."""
         return tuple(name for name in self.drafts if name not in self.inherited)
+
+
+def streaming(turn: Turn, asked: ModelAsked) -> Turn:
+    """A model is asked, and nothing has come yet."""
+    return replace(
+        turn,
+        phase="streaming",
+        attempt=asked.attempt,
+        protocol=asked.protocol,
+        model=asked.model,
+        asked_at=asked.at,
+        before_notes=len(turn.messages),
+        tally=replace(turn.tally, asks=turn.tally.asks + 1),
+        orphan=False,
+        reply=None,
+    )

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from turnbuckle.vocab.messages import Message, Part, ResultPart
 from turnbuckle.vocab.request import ToolSpec
 
 
@@ -28,6 +29,14 @@ def plain_text(content: object) -> str:
     if isinstance(content, str):
         return content
     return "".join(word(part.get("text")) for part in objects(content))
+
+
+def results_first(parts: list[Part], *, is_model: bool) -> list[Message]:
+    """The messages of a turn in which results stand beside what was said."""
+    results = tuple(part for part in parts if isinstance(part, ResultPart))
+    others = tuple(part for part in parts if not isinstance(part, ResultPart))
+    said = [Message("assistant" if is_model else "user", others)] if others or not results else []
+    return [Message("tool", results), *said] if results else said
 
 
 def tool_specs(listed: object, schema: str) -> tuple[ToolSpec, ...]:

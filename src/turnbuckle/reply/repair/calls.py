@@ -101,8 +101,7 @@ def legal_names(messages: History, terms: Terms) -> Passed:
             name = legal_name(part.name, terms.rules)
             did.append((index, f"spelled the name of the call {part.id} as {name}"))
             parts.append(CallPart(part.id, name, part.arguments, state_once_changed(part, terms.rules)))
-        changed = any(a is not b for a, b in zip(parts, message.parts, strict=True))
-        out.append(with_parts(message, tuple(parts)) if changed else message)
+        out.append(with_parts(message, parts))
     return Passed(tuple(out), did)
 
 
@@ -154,8 +153,7 @@ def legal_call_arguments(messages: History, terms: Terms) -> Passed:
             parts.append(CallPart(part.id, part.name, mended, state_once_changed(part, terms.rules)))
             if mended != "{}" and not bound.in_time(Seat(index, place)):
                 failed.append(stand_in(part.id, BAD_ARGUMENTS))
-        changed = any(a is not b for a, b in zip(parts, message.parts, strict=True))
-        out.append(with_parts(message, tuple(parts)) if changed else message)
+        out.append(with_parts(message, parts))
         if failed:
             out.append(Message("tool", tuple(failed)))
     return Passed(tuple(out), did)

@@ -4,7 +4,8 @@ A pass is a pure function from a history to a history and notes. It leaves the f
 and run on its own output it changes nothing and notes nothing.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from operator import is_
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -148,9 +149,10 @@ def open_messages(messages: History, terms: Terms) -> Iterator[tuple[int, Messag
     return ((index, messages[index]) for index in range(terms.sealed, len(messages)))
 
 
-def with_parts(message: Message, parts: tuple[Part, ...]) -> Message:
-    """The same message with other parts."""
-    return replace(message, parts=parts)
+def with_parts(message: Message, parts: Sequence[Part]) -> Message:
+    """The message with these parts; itself, if they are its own."""
+    is_same = len(parts) == len(message.parts) and all(map(is_, parts, message.parts))
+    return message if is_same else replace(message, parts=tuple(parts))
 
 
 def without_seats(messages: History, gone: set[Seat]) -> History:

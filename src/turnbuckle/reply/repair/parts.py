@@ -48,9 +48,9 @@ def parts_in_place(messages: History, terms: Terms) -> Passed:
                 split = [Message("tool", results)] if results else []
                 out += [*split, Message("user", others, note=message.note)]
             else:
-                out.append(message if len(results) == len(message.parts) else with_parts(message, results))
+                out.append(with_parts(message, results))
             continue
-        rest = [message if len(others) == len(message.parts) else with_parts(message, others)]
+        rest = [with_parts(message, others)]
         if results:
             did.append((index, f"moved results out of the {message.role} message"))
             moved = [Message("tool", results)]
@@ -90,10 +90,7 @@ def foreign_state(messages: History, terms: Terms) -> Passed:
             if bare != part:
                 did.append((index, f"took provider state off {_name(part)}"))
             parts.append(part if bare == part else bare)
-        same = len(parts) == len(message.parts) and all(
-            a is b for a, b in zip(parts, message.parts, strict=True)
-        )
-        kept = message if same else with_parts(message, tuple(parts))
+        kept = with_parts(message, parts)
         # What a client wrote beside a message is not a model's, so that any of its protocol may have it.
         foreign = kept.state is not None and is_foreign(kept.state, terms.rules, "")
         out.append(_with_mark(kept, terms) if foreign else kept)

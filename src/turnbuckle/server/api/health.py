@@ -9,6 +9,7 @@ from msgspec import Struct
 from turnbuckle import __version__
 from turnbuckle.journal.port import Changes, Journal, JournalError, StorageError
 from turnbuckle.journal.trouble import PROBE, PROBED
+from turnbuckle.observe.metrics import CONTENT_TYPE
 from turnbuckle.server.http.endpoints import Endpoint
 from turnbuckle.server.http.exchange import Answer, Exchange, json_answer
 from turnbuckle.server.http.openapi import Given, Operation
@@ -103,7 +104,7 @@ def health_endpoints(
         return json_answer({"status": "ready", **named})
 
     async def count(exchange: Exchange) -> Answer:
-        return Answer(200, await metrics(), (), "text/plain; version=0.0.4; charset=utf-8")
+        return Answer(200, await metrics(), (), CONTENT_TYPE)
 
     fine, busy = Given("Yes.", _STATE), Given("No; `why` says why not.", _NOT)
     counters = Given("Counters.", None, "text/plain")

@@ -1,6 +1,7 @@
 """One life of a run: the journal as this process sees it, and the moment at which its fault comes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Literal
 
 from turnbuckle.journal.memory import MemoryJournal
@@ -105,15 +106,9 @@ class WorldProcess(WrappedJournal):
         grade: Grade,
         note: IndexUpdate | None = None,
     ) -> int:
-        self._live()
-        number = self._luck.appends
-        self._luck.appends += 1
-        if self._luck.comes_at(number):
-            await self._append_at(stream, number, "before")
-        head = await self._journal.append(stream, items, after=after, epoch=epoch, grade=grade, note=note)
-        self._luck.intents += [item for item in items if item.startswith(b'{"type":"tool_started"')]
-        if self._luck.comes_at(number):
-            await self._append_at(stream, number, "after")
+        async with self._storing(stream):
+            head = await self._journal.append(stream, items, after=after, epoch=epoch, grade=grade, note=note)
+            self._luck.intents += [item for item in items if item.startswith(b'{"type":"tool_started"')]
         return head
 
     async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
@@ -128,15 +123,19 @@ class WorldProcess(WrappedJournal):
 
     async def change_all(self, changes: Changes) -> bool:
         """One moment, like an append, however many streams it changes."""
+        async with self._storing(next((append.stream for append in changes.appends), "run")):
+            return await self._journal.change_all(changes)
+
+    @asynccontextmanager
+    async def _storing(self, stream: str) -> AsyncIterator[None]:
         self._live()
-        number, stream = self._luck.appends, next((one.stream for one in changes.appends), "run")
+        number = self._luck.appends
         self._luck.appends += 1
         if self._luck.comes_at(number):
             await self._append_at(stream, number, "before")
-        changed = await self._journal.change_all(changes)
+        yield
         if self._luck.comes_at(number):
             await self._append_at(stream, number, "after")
-        return changed
 
     # The faults
 

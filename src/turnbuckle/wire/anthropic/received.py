@@ -1,12 +1,11 @@
 """A client's request, read as far as it can be."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from turnbuckle.vocab.messages import CallPart, Message, Part, ReasoningPart, ResultPart, TextPart
-from turnbuckle.wire.loose_json import objects, plain_text, tool_specs, word
+from turnbuckle.wire.loose_json import objects, plain_text, results_first, tool_specs, word
 from turnbuckle.wire.protocol import ReceivedRequest
 
 
@@ -23,17 +22,12 @@ def read_request(body: dict[str, Any]) -> ReceivedRequest:
     )
 
 
-def _messages(item: dict[str, Any]) -> Iterator[Message]:
+def _messages(item: dict[str, Any]) -> list[Message]:
     """Results stand in a user's message here, in front of what the user says."""
     content = item.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
     parts = [part for block in blocks if (part := _part(block)) is not None]
-    results = tuple(part for part in parts if isinstance(part, ResultPart))
-    others = tuple(part for part in parts if not isinstance(part, ResultPart))
-    if results:
-        yield Message("tool", results)
-    if others or not results:
-        yield Message("assistant" if item.get("role") == "assistant" else "user", others)
+    return results_first(parts, is_model=item.get("role") == "assistant")
 
 
 def _part(block: dict[str, Any]) -> Part | None:

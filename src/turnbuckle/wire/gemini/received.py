@@ -1,13 +1,12 @@
 """A client's request, read as far as it can be. The path says which model, and whether to stream."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from turnbuckle.vocab.messages import CallPart, Message, Part, ReasoningPart, ResultPart, TextPart
-from turnbuckle.wire.loose_json import objects, plain_text, tool_specs, word
+from turnbuckle.wire.loose_json import objects, plain_text, results_first, tool_specs, word
 from turnbuckle.wire.protocol import ReceivedRequest
 
 _PATH = re.compile(r"/models/(?P<model>.+):(?P<verb>streamGenerateContent|generateContent)")
@@ -31,15 +30,10 @@ def read_request(body: dict[str, Any]) -> ReceivedRequest:
     return ReceivedRequest(word(body.get("model")), body.get("stream") is True, tuple(messages), tools)
 
 
-def _messages(content: dict[str, Any]) -> Iterator[Message]:
+def _messages(content: dict[str, Any]) -> list[Message]:
     """Results stand in a content of the user."""
     parts = [part for found in objects(content.get("parts")) if (part := _part(found)) is not None]
-    results = tuple(part for part in parts if isinstance(part, ResultPart))
-    others = tuple(part for part in parts if not isinstance(part, ResultPart))
-    if results:
-        yield Message("tool", results)
-    if others or not results:
-        yield Message("assistant" if content.get("role") == "model" else "user", others)
+    return results_first(parts, is_model=content.get("role") == "model")
 
 
 def _part(found: dict[str, Any]) -> Part | None:

@@ -43,18 +43,22 @@ OUTCOME = Shape(
         },
     ),
 )
-_USAGE = Shape(
-    "ChatUsage",
-    thing(
-        "prompt_tokens completion_tokens total_tokens",
-        "Tokens of all attempts together: what was really spent.",
-        prompt_tokens=WHOLE,
-        completion_tokens=WHOLE,
-        total_tokens=WHOLE,
-        prompt_tokens_details=thing("cached_tokens", cached_tokens=WHOLE),
-        completion_tokens_details=thing("reasoning_tokens", reasoning_tokens=WHOLE),
-    ),
-)
+
+
+def usage_shape(name: str, given: str, written: str) -> Shape:
+    """What was used, in a protocol that has these names for it."""
+    fields = {
+        given: WHOLE,
+        written: WHOLE,
+        "total_tokens": WHOLE,
+        f"{given}_details": thing("cached_tokens", cached_tokens=WHOLE),
+        f"{written}_details": thing("reasoning_tokens", reasoning_tokens=WHOLE),
+    }
+    about = "Tokens of all attempts together: what was really spent."
+    return Shape(name, thing(f"{given} {written} total_tokens", about, **fields))
+
+
+_USAGE = usage_shape("ChatUsage", "prompt_tokens", "completion_tokens")
 _FINISH = kind_of("stop", "length", "tool_calls", "content_filter")
 _FINISH_ABOUT = (
     "`length`: not finished, and the text says why. `tool_calls`: calls for the client, each whole."

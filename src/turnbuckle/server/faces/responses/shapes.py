@@ -5,7 +5,7 @@ The request is described once, by the tables of `wire/openai_responses`, from wh
 
 from typing import Any
 
-from turnbuckle.server.faces.chat.shapes import ASKED, OUTCOME
+from turnbuckle.server.faces.chat.shapes import ASKED, OUTCOME, usage_shape
 from turnbuckle.server.http.openapi import event
 from turnbuckle.wire.openai_responses.request_fields import RESPONSE_FIELDS, SHAPES
 from turnbuckle.wire.schemas import (
@@ -41,18 +41,7 @@ COMPACT_BODY = Shape(
 
 # What is given
 
-_USAGE = Shape(
-    "ResponseUsage",
-    thing(
-        "input_tokens output_tokens total_tokens",
-        "Tokens of all attempts together: what was really spent.",
-        input_tokens=WHOLE,
-        output_tokens=WHOLE,
-        total_tokens=WHOLE,
-        input_tokens_details=thing("cached_tokens", cached_tokens=WHOLE),
-        output_tokens_details=thing("reasoning_tokens", reasoning_tokens=WHOLE),
-    ),
-)
+_USAGE = usage_shape("ResponseUsage", "input_tokens", "output_tokens")
 _STATUS = kind_of("in_progress", "completed", "incomplete", "failed")
 _OUTPUT_TEXT = thing("type text annotations", type=kind_of("output_text"), text=TEXT, annotations=listed({}))
 _OUTPUT_ITEM = Shape(
