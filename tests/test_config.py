@@ -114,6 +114,7 @@ def test_a_table_tells_the_source_of_what_stands_in_it(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("[server]\nprot = 1\n", "line 2: server.prot is not known; did you mean port?"),
+        ("bogus = 1\n", "line 1: bogus is not known; known are workspace,"),
         ("\nworkspce = '.'\n", "line 2: workspce is not known; did you mean workspace?"),
         (
             '[[routes]]\nmodel = "a"\n[[routes]]\nmodle = "b"\n',

@@ -463,7 +463,7 @@ def consent_of(settings: Settings, own: Iterable[str] = ()) -> tuple[ConsentRule
         named_all = servers and rule.tool == f"{PREFIX}*"
         fits = any(fnmatchcase(name, rule.tool) for name in known)
         if not (is_server or named_all or fits or rule.tool == "*"):
-            near = difflib.get_close_matches(rule.tool, known, 1, 0.5)
+            near = difflib.get_close_matches(rule.tool, known, 1)
             every = (*known, *(f"{prefix}*" for prefix in servers))
             hint = f"did you mean {near[0]}?" if near else f"the tools are {', '.join(every)}"
             raise ConfigError(f"tools.approval: there is no tool {rule.tool!r}; {hint}")

@@ -313,7 +313,7 @@ def _check(given: Any, kind: Any, where: Where, place: Any) -> None:
     for key, value in given.items():
         here = (*where, key)
         if key not in fields:
-            near = difflib.get_close_matches(key, fields, 1, 0.5)
+            near = difflib.get_close_matches(key, fields, 1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(fields)}"
             raise ConfigError(f"{place(here)}: {_dotted(here)} is not known; {hint}")
         _check(value, fields[key], here, place)

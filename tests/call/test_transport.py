@@ -335,6 +335,10 @@ def test_every_exception_becomes_a_failure(error: BaseException, kind: str, retr
         ),
         (aiohttp.ClientOSError(32, "Broken pipe"), "the connection broke: broken pipe"),
         (OSError("no number"), "the connection broke: no number"),
+        (
+            ConnectionRefusedError(111, "Connect call failed ('127.0.0.1', 9)"),
+            "the connection broke: connection refused",
+        ),
     ],
 )
 def test_numbers_of_the_system_are_not_told_to_people(error: BaseException, words: str):

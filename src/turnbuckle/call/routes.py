@@ -213,7 +213,7 @@ def _known(given: Mapping[str, Any], known: tuple[str, ...], label: str) -> None
 
 
 def _nearest(word: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(word, known, 1, 0.5)
+    near = difflib.get_close_matches(word, known, 1)
     return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
 
 

@@ -19,6 +19,7 @@ netrc file and then refuse requests that carry a key.
 import asyncio
 import io
 import ipaddress
+import os
 import re
 import socket
 import sys
@@ -468,8 +469,11 @@ def _never(words: str) -> Failure:
 
 
 def _words(error: BaseException) -> str:
-    """What an error says to people: its words, without the system's number for it."""
+    """What an error says to people: its words, without the system's number for it. Of a connection that
+    failed Python tells an address instead."""
     words = error.strerror if isinstance(error, OSError) else None
+    if words and words.startswith("Connect call failed") and isinstance(error, OSError) and error.errno:
+        words = os.strerror(error.errno)
     return words[:1].lower() + words[1:] if words else str(error) or type(error).__name__
 
 

@@ -83,7 +83,7 @@ def parse_case(text: str, *, name: str = "script") -> Case:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """The end of an error message: what may have been meant, or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, list(known), n=1)
     return f'; did you mean "{close[0]}"?' if close else ""
 
 

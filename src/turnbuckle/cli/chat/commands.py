@@ -114,7 +114,7 @@ def parse(text: str, *, own_commands: bool = False) -> Command | ChatMessage | W
 def _unknown(text: str, first: str) -> ChatMessage | Wrong:
     if not _LETTERS.fullmatch(first):
         return ChatMessage(text)
-    near = difflib.get_close_matches(first.lower(), list(_ABOUT), 1, 0.6)
+    near = difflib.get_close_matches(first.lower(), list(_ABOUT), 1)
     hint = f"did you mean /{near[0]}?" if near else "/help lists the commands;"
     return Wrong(f"there is no /{first}; {hint} {_AS_IT_IS}")
 

@@ -101,7 +101,7 @@ async def route_named(place: SessionBackend, name: str) -> str:
         return name
     if (plain := name.removeprefix(ON_ROUTE)) in names:
         return plain  # as other clients write it
-    near = difflib.get_close_matches(name, names, 1, 0.5)
+    near = difflib.get_close_matches(name, names, 1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
     raise BackendRefused(f"there is no route {name}; {hint}")
 

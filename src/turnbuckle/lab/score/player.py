@@ -87,10 +87,8 @@ class Scorer:
             for plain in (False, True) if trial.plain else (False,):
                 try:
                     yield await self._row(trial, plain=plain)
-                except aiohttp.ClientConnectorError as error:
-                    raise CanNotPlay(
-                        f"the server is gone since the case {trial.name}: {error.strerror}"
-                    ) from None
+                except aiohttp.ClientConnectorError:
+                    raise CanNotPlay(f"the server is gone since the case {trial.name}") from None
 
     async def _look(self) -> None:
         """Whether this can be played at all, and what kind of server it is."""
@@ -99,8 +97,8 @@ class Scorer:
                 self._model = next(iter(await self._listener.models()), "agent")
             play = self._prepared(TRIALS[0])
             heard = await self._listener.ask(self._body(play, plain=False, tools=False))
-        except aiohttp.ClientConnectorError as error:
-            raise CanNotPlay(f"nothing answers at {self._scoring.server}: {error.strerror}") from None
+        except aiohttp.ClientConnectorError:
+            raise CanNotPlay(f"nothing answers at {self._scoring.server}") from None
         if not play.asked:
             raise CanNotPlay(_not_asked(self._provider, heard))
         self.own_tools = any(handle(play.tools, deed) for deed in ("write", "command"))
