@@ -22,6 +22,7 @@ import { SettingsPage } from "./settings_page.js";
 import { beginSession, StartPage, TASKS } from "./start_page.js";
 import { chooseTheme, theme, THEMES } from "./theme.js";
 import { Watch } from "./watch.js";
+import { inOrder } from "./words.js";
 
 const NAME = "Turnbuckle";
 const NOTHING_KNOWN = { version: "", file: "", rehearsal: false, models: [], relays: [], values: [] };
@@ -91,7 +92,7 @@ export class Shell {
   setTitle(page, title) {
     if (page !== this.#page) return;
     page.title = title;
-    setText(this.heading, title || NAME);
+    setText(this.heading, inOrder(title || NAME));
     this.#tellTitle();
   }
 

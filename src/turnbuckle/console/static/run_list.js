@@ -4,7 +4,7 @@ import { addressOf } from "./address.js";
 import { routesOf } from "./composer.js";
 import { el, newId, setText } from "./elements.js";
 import { ago, extended, merged } from "./lists.js";
-import { STATUS, many, spaced, span, spentWords } from "./words.js";
+import { STATUS, inOrder, many, spaced, span, spentWords } from "./words.js";
 
 const STATUSES = [
   ["", "All"],
@@ -163,7 +163,7 @@ export class RunList {
       const item = this.#items.get(row.id) ?? made(row);
       setText(item.status, STATUS[row.status] ?? spaced(row.status));
       item.status.dataset.status = row.status;
-      setText(item.link, row.title || row.id);
+      setText(item.link, inOrder(row.title || row.id));
       setText(item.spent, [lasted(row, now), row.route, spentWords(row.spent)].filter(Boolean).join(" · "));
       setText(item.when, ago(row.updated_at, now));
       kept.set(row.id, item);

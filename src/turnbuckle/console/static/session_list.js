@@ -6,6 +6,7 @@ import { menuButton } from "./dialogs.js";
 import { el, icon, newId, setText } from "./elements.js";
 import { ago, extended, foundWords, markedPieces, merged } from "./lists.js";
 import { sessionEntries } from "./session_actions.js";
+import { inOrder } from "./words.js";
 
 const PAUSE = 200; // ms without a key before a search is asked for
 const PAGE = 30;
@@ -190,7 +191,7 @@ export class SessionList {
 
   #fill(item, row, now) {
     item.row = row;
-    setText(item.title, row.title || row.id);
+    setText(item.title, inOrder(row.title || row.id));
     setText(item.when, ago(row.updated_at, now));
     item.link.title = row.title || row.id;
     const label = `Menu of ${row.title || row.id}`;

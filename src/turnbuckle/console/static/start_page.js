@@ -6,6 +6,7 @@ import { Composer } from "./composer.js";
 import { el, setText } from "./elements.js";
 import { ago } from "./lists.js";
 import { storeOf } from "./outbox.js";
+import { inOrder } from "./words.js";
 
 /** Each is one message in a new session. The words are those that the rehearsal model understands. */
 export const TASKS = {
@@ -100,7 +101,7 @@ export class StartPage {
     const kept = new Map([...this.recent.children].map((item) => [item.dataset.session, item]));
     const items = rows.map((row) => {
       const item = kept.get(row.id) ?? recentItem(row);
-      setText(item.querySelector("a"), row.title || row.id);
+      setText(item.querySelector("a"), inOrder(row.title || row.id));
       setText(item.querySelector("span"), row.running ? "running" : ago(row.updated_at, now));
       return item;
     });

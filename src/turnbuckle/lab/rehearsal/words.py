@@ -13,18 +13,17 @@ HELP = """I cannot think, but I do simple things, so that everything can be trie
 - `say WORDS`, `tell a story`, `tell a story with N lines`, `show markdown`, `think about SOMETHING`
 - `A, then B, then C` for one step after the other, `A and B at once` for both together
 
-Each of them can break on the way, as real streams do. Put one of these behind it:
+Each of them can break on the way, as real streams do. Put one of these after it:
 
 - `and cut`: the connection breaks in the middle
-- `and stall`: nothing comes any more, until a clock notices
+- `and stall`: nothing more comes, until a time limit notices
 - `and lie`: the stream says that it is done, in the middle
 - `and fail`: the provider answers with an error
 - `and be busy`: the provider says when to come back
 - `and refuse`: the model declines
-- with `twice`, `3 times` or `every time` behind it, as often as that
+- with `twice`, `3 times` or `every time` after it, that often
 
-`slowly` makes it slow enough to watch: `write notes.md with 600 lines slowly and stall`. Names and commands may
-stand in backquotes. For a real model, run `turnbuckle init`.
+`slowly` makes it slow enough to watch: `write notes.md with 600 lines slowly and stall`. Names and commands may be put in backquotes. For a real model, run `turnbuckle init`.
 """  # noqa: E501
 REFUSAL = "I am the rehearsal model, and I was asked to refuse. So I do."
 MARKDOWN = """This is what markdown looks like.
@@ -43,8 +42,8 @@ Text with **bold** and *slanted* words, `code`, and a [link](#).
 
 | break | what happens |
 |---|---|
-| cut | the model goes on behind what it has said |
-| stall | a clock notices, and then the same |
+| cut | the model goes on after what it has said |
+| stall | a time limit notices, and then the same |
 | lie | what arrived is weighed, whatever the stream says |
 
 > Nothing that was shown is lost.
