@@ -5,6 +5,7 @@ import gc
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,6 +30,14 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="turnbuckle-state-")
 os.environ["TEST_WORLDS"] = tempfile.mkdtemp(prefix="turnbuckle-worlds-")
 for folder in ("XDG_STATE_HOME", "TEST_WORLDS"):
     atexit.register(shutil.rmtree, os.environ[folder], ignore_errors=True)
+
+
+def pytest_worker_began(folder: Path) -> None:
+    """Each worker has a list of trusted files of its own: one for all would have thousands, read by every server."""
+    from support.processes.commands import ENVIRONMENT  # noqa: PLC0415 - it keeps what stands in the environment
+
+    os.environ["XDG_STATE_HOME"] = ENVIRONMENT["XDG_STATE_HOME"] = str(folder / "state")
+
 
 _COUNTED = (
     "splits tried",

@@ -59,6 +59,17 @@ class Recorded(NamedTuple):
     warned: list[Warned]
 
 
+class WorkerHooks:
+    """What a plugin may do in a worker."""
+
+    def pytest_worker_began(self, folder: Path) -> None:
+        """Before its first test. The folder is the worker's own, and is gone some runs later."""
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(WorkerHooks)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("workers").addoption(
         "--workers",
@@ -387,6 +398,7 @@ class WorkerSession:
         factory = self._config._tmp_path_factory  # type: ignore[attr-defined]
         factory._basetemp = folder = Path(factory.getbasetemp()) / f"worker-{number}-{os.getpid()}"
         folder.mkdir(0o700)
+        self._config.hook.pytest_worker_began(folder=folder)
         sys.stdin = open(os.devnull)  # noqa: SIM115 - for as long as this process lives
         plugins.register(self, "worker-session")
         self._warned = []  # those from before were told to it now, and are known
