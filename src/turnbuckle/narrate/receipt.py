@@ -58,7 +58,8 @@ class UnstartedCall(Struct, frozen=True):
 class Receipt(Struct, frozen=True):
     """`stopped`: the run ended because of this request. `outcome` is None while it has not yet ended.
     `seconds` are those from the request to the end, `waiting_on` is what the run was waiting for when the
-    request came. `keeps`: it was an interrupt, and the conversation goes on."""
+    request came; of one that has not ended, since its end cannot be stored, it is the store. `keeps`: it was
+    an interrupt, and the conversation goes on."""
 
     run: RunId
     stopped: bool = False

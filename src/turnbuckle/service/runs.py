@@ -27,6 +27,7 @@ from turnbuckle.errors import (
 )
 from turnbuckle.journal.port import JournalError, StreamRow
 from turnbuckle.narrate.receipt import Receipt, receipt
+from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.runtime.client_calls import Handover, finder
 from turnbuckle.runtime.driver import PersonsAnswer
 from turnbuckle.runtime.held_session import ACTIVE
@@ -46,6 +47,7 @@ from turnbuckle.service.owners import LOCAL, Owner
 from turnbuckle.service.run_handle import RunHandle, handle_of
 from turnbuckle.service.run_reading import RunReading
 from turnbuckle.service.run_view import ApprovalView
+from turnbuckle.service.store_words import words
 from turnbuckle.service.stores import RequestKey, Stores
 from turnbuckle.service.watch import RunWatch
 from turnbuckle.session.commands import parse
@@ -321,14 +323,21 @@ class RunService(RunReading):
     async def stop(self, run: RunId, owner: Owner, by: str) -> Receipt:
         """End a run, also one that waits for its turn, and say what was stopped. Raises RunUnknown."""
         too_late = not await self.end(run, owner, by)
-        made = receipt([fact async for _, fact in self.facts(run)], too_late=too_late)
+        made = await self._receipt(run, too_late)
         return replace(made, keeps=False)  # also if an interrupt came first, and did not end it
 
     async def interrupt(self, run: RunId, owner: Owner, by: str) -> Receipt:
         """The same, and the conversation goes on: the next run of its session is told what had been done.
         Raises RunUnknown."""
         too_late = not await self.end(run, owner, by, suspends=False)
-        return receipt([fact async for _, fact in self.facts(run)], too_late=too_late)
+        return await self._receipt(run, too_late)
+
+    async def _receipt(self, run: RunId, too_late: bool) -> Receipt:
+        made = receipt([fact async for _, fact in self.facts(run)], too_late=too_late)
+        trouble = self._stores.journal.trouble()
+        if made.outcome is not None or trouble is None:
+            return made
+        return replace(made, waiting_on=WaitingOn("storage", words(trouble.fault), trouble.since))
 
     async def end(self, run: RunId, owner: Owner, by: str, *, suspends: bool = True) -> bool:
         """Ask a run to end, and wait for that. One that nobody drives is taken up for it. False if it had

@@ -112,6 +112,30 @@ def test_a_disk_that_takes_nothing_for_a_while_is_told_to_everybody_and_work_goe
     assert later.status == 200
 
 
+@pytest.mark.requirement("E10", "F5")
+@pytest.mark.process
+@pytest.mark.parametrize("how", ["stop", "interrupt"])
+def test_a_stop_that_cannot_be_stored_says_what_it_waits_for_and_ends_the_run_later(how, tmp_path):
+    async def scenario(server):
+        await server.start()
+        begun = await server.post("/v1/runs", {"model": "agent", "input": "slowly"})
+        place = f"/v1/runs/{begun.json['id']}"
+        async with server.listen(f"{place}/events") as watcher:
+            await watcher.until(b"One half")
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, FULL)
+            receipt = await server.post(f"{place}/{how}", {})
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, FREE)
+            await watcher.rest()
+        ended = await server.get(place)
+        await server.stop()
+        return receipt, ended
+
+    receipt, ended = run_process_scenario(scenario, tmp_path, speaker)
+    assert (receipt.status, receipt.json["stopped"], receipt.json["outcome"]) == (200, False, None)
+    assert receipt.json["waiting_on"]["kind"] == "storage"
+    assert ended.json["outcome"]["kind"] == "cancelled"
+
+
 async def eventually_ready(server):
     async with asyncio.timeout(100):
         while (await server.get("/readyz")).status != 200:
