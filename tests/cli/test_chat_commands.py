@@ -2,6 +2,7 @@
 
 import pytest
 
+from turnbuckle.cli.chat.command import way_back
 from turnbuckle.cli.chat.commands import WORDS, ChatMessage, Command, Wrong, about, help_text, parse
 from turnbuckle.session.commands import HELP
 
@@ -110,3 +111,10 @@ def test_the_nearest_command_is_named_only_if_it_is_near(typed, hint):
     meant = parse(typed)
     assert isinstance(meant, Wrong)
     assert f"there is no {typed}; {hint} " in meant.why
+
+
+@pytest.mark.requirement("H2")
+def test_whoever_leaves_is_told_the_command_that_goes_on_where_the_session_is():
+    assert way_back("s1", "") == "to continue: turnbuckle chat --session s1"
+    at = "http://127.0.0.1:8790"
+    assert way_back("s1", at) == f"to continue: turnbuckle chat --server {at} --session s1"

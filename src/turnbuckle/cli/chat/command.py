@@ -4,6 +4,7 @@ server."""
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -211,8 +212,8 @@ async def _on_screen(loaded: Loaded, place: SessionBackend, session: str, wish: 
     with patch_stdout(raw=True):  # what is logged stands above the line, too
         left = await _until_left(talk, front, quietly=False)
     if left == "leave":
-        _leave_at_once(talk, place)
-    _farewell(talk, place)
+        _leave_at_once(way_back(talk.session, wish.server))
+    _farewell(talk, place, way_back(talk.session, wish.server))
     return OK
 
 
@@ -250,9 +251,9 @@ async def _in_lines(loaded: Loaded, place: SessionBackend, session: str, wish: W
     front.attach(talk)
     left = await _until_left(talk, front, quietly=not attended)
     if left == "leave":
-        _leave_at_once(talk, place)
+        _leave_at_once(way_back(talk.session, wish.server))
     if attended:
-        _farewell(talk, place)
+        _farewell(talk, place, way_back(talk.session, wish.server))
     return talk.code
 
 
@@ -276,8 +277,13 @@ async def _until_left(talk: ChatController, front: "PlainFront | TerminalFront",
         await talk.close()
 
 
-def _farewell(talk: ChatController, place: SessionBackend) -> None:
-    words = f"to continue: turnbuckle chat --session {talk.session}"
+def way_back(session: str, server: str) -> str:
+    """The command with which the conversation goes on, from the same folder."""
+    place = f"--server {shlex.quote(server)} " if server else ""
+    return f"to continue: turnbuckle chat {place}--session {session}"
+
+
+def _farewell(talk: ChatController, place: SessionBackend, words: str) -> None:
     if talk.view().running:
         words = (
             f"the run goes on at the server; {words}"
@@ -288,8 +294,7 @@ def _farewell(talk: ChatController, place: SessionBackend) -> None:
         echo(words, err=True)
 
 
-def _leave_at_once(talk: ChatController, place: SessionBackend) -> None:
+def _leave_at_once(words: str) -> None:
     """Everything that was shown is stored, so this is as safe as a crash; tools die with this process."""
-    words = f"left at once; to continue: turnbuckle chat --session {talk.session}"
-    echo_at_once(words)
+    echo_at_once(f"left at once; {words}")
     os._exit(CANCELLED)
