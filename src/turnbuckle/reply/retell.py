@@ -37,15 +37,10 @@ def _is_changed(part: Part) -> bool:
     return isinstance(part, CallPart | ResultPart | OpaquePart)
 
 
-def retell(messages: tuple[Message, ...], count: int) -> tuple[Message, ...]:
-    """The history with its first `count` messages told in plain words."""
-    told = retold(messages, count)
-    return (*(message for message in told[:count] if message.parts), *told[count:])
-
-
 def retold(messages: tuple[Message, ...], count: int) -> tuple[Message, ...]:
-    """The same, message by message: those that have nothing left to tell stay, empty, and repair leaves them
-    out. So whoever counts messages finds each in its place."""
+    """The history with its first `count` messages told in plain words, message by message: those that have
+    nothing left to tell stay, empty, and repair leaves them out. So whoever counts messages finds each in its
+    place."""
     names = _names(messages)
     return (*(_retold(message, names) for message in messages[:count]), *messages[count:])
 

@@ -44,7 +44,6 @@ class SessionState(Struct, frozen=True):
     """One session. `runs` are those that count, since the conversation last started fresh; `waiting` is the
     queue."""
 
-    made_at: float = 0.0
     spoken_at: float = 0.0
     inherits: bool = False
     """It began with what was said elsewhere, and that still counts."""
@@ -80,7 +79,7 @@ def apply(state: SessionState, fact: SessionFact) -> SessionState:
     """The state behind this fact."""
     match fact:
         case SessionMade():
-            return replace(state, made_at=fact.at, spoken_at=fact.at, inherits=not fact.is_empty)
+            return replace(state, spoken_at=fact.at, inherits=not fact.is_empty)
         case MessageAccepted():
             told = _fated(
                 state, MessageStatus(fact.id, "accepted", fact.into or fact.run, fact.at, own=fact.run)
