@@ -7,8 +7,9 @@ from support.journals.postgres_bench import PostgresBench
 
 from turnbuckle.journal.nodes import NodeState
 from turnbuckle.journal.opening import open_as_node
-from turnbuckle.journal.port import Claim, Grade
+from turnbuckle.journal.port import Claim, Grade, StorageFailed
 from turnbuckle.journal.postgres import committer
+from turnbuckle.journal.postgres.group_reads import GroupReads
 from turnbuckle.journal.postgres.journal import open_postgres
 
 
@@ -157,6 +158,125 @@ def test_a_server_on_a_database_stores_words_without_a_task_that_waits_for_each(
             await bench.close()
 
     assert asyncio.run(main()) == [b"1", b"2"]
+
+
+@pytest.mark.requirement("I4", "K1")
+def test_hints_that_cannot_be_written_down_keep_nobody_from_storing(monkeypatch):
+    """A mistake of our own must not end the lane that everybody's words go by."""
+
+    def fails(_):
+        monkeypatch.undo()
+        raise RuntimeError("a mistake")
+
+    async def main():
+        bench = await PostgresBench().open()
+        try:
+            claim = await bench.journal.claim("run", "one", 60.0)
+            monkeypatch.setattr(committer, "hint_texts", fails)
+            await bench.journal.append("run", [b"1"], after=0, epoch=claim.epoch, grade=Grade.SYNCED)
+            while committer.hint_texts is fails:
+                await asyncio.sleep(0)
+            async with asyncio.timeout(100):
+                return await bench.journal.append(
+                    "run", [b"2"], after=1, epoch=claim.epoch, grade=Grade.FLUSHED
+                )
+        finally:
+            await bench.close()
+
+    assert asyncio.run(main()) == 2
+
+
+@pytest.mark.requirement("I4")
+def test_a_reader_is_told_of_a_mistake_that_nobody_thought_of_and_the_next_one_is_answered():
+    tries = []
+
+    async def ask(question):
+        tries.append(question)
+        if len(tries) == 1:
+            raise RuntimeError("a mistake")
+        return [None]
+
+    async def main():
+        group = GroupReads(ask)
+        async with asyncio.timeout(100):
+            with pytest.raises(StorageFailed, match="mistake"):
+                await group.stands("run")
+            return await group.stands("run")
+
+    assert asyncio.run(main()) is None
+
+
+@pytest.mark.requirement("I4", "K2")
+def test_a_node_goes_on_looking_around_after_a_mistake_that_nobody_thought_of():
+    looks = asyncio.Event()
+    tries = []
+
+    async def mistaken():
+        tries.append(1)
+        if len(tries) > 2:
+            looks.set()
+        raise RuntimeError("a mistake")
+
+    async def perform(_: bytes) -> bytes:
+        return b""
+
+    async def main():
+        bench = await PostgresBench().open()
+        journal = await open_postgres(bench.url, beside=True)
+        journal.nodes.with_each_look(mistaken)
+        try:
+            await journal.nodes.join("node", "1", NodeState, perform, lambda: None)
+            async with asyncio.timeout(100):
+                await looks.wait()
+            return len(tries) > 2
+        finally:
+            await journal.nodes.leave()
+            await journal.close()
+            await bench.close()
+
+    assert asyncio.run(main())
+
+
+@pytest.mark.requirement("I4", "K2")
+def test_a_process_listens_again_after_a_mistake_that_nobody_thought_of():
+    async def main():
+        bench = await PostgresBench().open()
+        listener = bench.journal.listener
+        listener.back = lambda: 1 / 0
+        try:
+            async with asyncio.timeout(100):
+                for _ in range(2):
+                    lost = listener.pid
+                    bench.server.sql(f"SELECT pg_terminate_backend({lost})")
+                    while listener.pid in (0, lost):
+                        await asyncio.sleep(0.01)
+            return True
+        finally:
+            await bench.close()
+
+    assert asyncio.run(main())
+
+
+@pytest.mark.requirement("I4", "K1")
+@pytest.mark.parametrize("steps", range(4))
+def test_a_process_stops_listening_also_in_the_moment_in_which_its_connection_is_lost(steps):
+    """It was told of both at once, heard of the loss alone, and never closed."""
+
+    async def main():
+        bench = await PostgresBench().open()
+        listener = bench.journal.listener
+        try:
+            await asyncio.sleep(0)
+            listener._on_loss(None)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            async with asyncio.timeout(100):
+                await listener.close()
+            return True
+        finally:
+            await bench.close()
+
+    assert asyncio.run(main())
 
 
 @pytest.mark.requirement("K2")

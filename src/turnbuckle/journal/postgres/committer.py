@@ -408,7 +408,9 @@ class LaneCommitter:
         except StorageError as error:
             self._told(error)
             self._keep_hints(taken)
-            asyncio.get_running_loop().call_later(_HINT_PAUSE, lane.kick.set)
+            self._loop.call_later(_HINT_PAUSE, lane.kick.set)
+        except Exception as mistake:  # whoever waits looks by itself, and the lane must go on
+            log.exception("other nodes could not be told what was stored: %r", mistake)
 
 
 def _gathered(batch: list[PendingWork]) -> tuple[rows.Fences, list[rows.ItemRow]]:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from turnbuckle.journal.port import READ_BYTES, Item, JournalError
+from turnbuckle.journal.port import READ_BYTES, Item, JournalError, StorageFailed
 from turnbuckle.journal.postgres.links import Connection
 from turnbuckle.journal.words import kept
 
@@ -91,7 +91,11 @@ class GroupReads:
             return
         try:
             found = await self._ask(_items_of(group, limit) if limit else _stands_of(group))
-        except JournalError as error:
+        except Exception as failure:  # whatever it is, those who wait must hear of it
+            error = failure
+            if not isinstance(failure, JournalError):
+                error = StorageFailed(f"the journal's own mistake: {failure!r}")
+                error.__cause__ = failure
             for one in group:
                 if not one.answer.done():
                     one.answer.set_exception(error)

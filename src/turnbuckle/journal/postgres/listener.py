@@ -8,6 +8,7 @@ back, and every few seconds besides.
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -24,6 +25,8 @@ CALLS = "_nodes"
 """Behind the name of the channel: the one on which nodes call each other."""
 _TRIES, _TRIES_PAUSE = 100, 0.05
 _PAUSES = (0.05, 0.1, 0.25, 0.5, 1.0)
+
+log = logging.getLogger("turnbuckle.journal")
 
 Heard = Callable[[str, msgspec.Raw], None]
 
@@ -112,27 +115,33 @@ class Listener:
         while True:
             if not failed and not self._connection.is_closed():
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._lost.wait(), POLL_SECONDS)
+                    async with asyncio.timeout(POLL_SECONDS):  # wait_for may swallow that it is cancelled
+                        await self._lost.wait()
             else:
                 await self._sleep(_PAUSES[min(failed, len(_PAUSES) - 1)])
             try:
-                if was_closed := self._connection.is_closed():
-                    await self._connect()
-                    if (
-                        self.alone or self.beside
-                    ):  # claims are fenced by themselves; this is for those who start meanwhile
-                        await lock_alone(self._connection, self._address, shared=self.beside)
-                else:
-                    await self._connection.execute("SELECT 1")
+                await self._look()
+                failed = 0
             except (*ERRORS, StorageError):
                 failed += 1
                 self._connection.terminate()
-                continue
-            failed = 0
-            if was_closed:
-                self.grace.run_out()
-                self.back()
-            self._looked()
+            except Exception as mistake:  # without this task nobody would hear of anything any more
+                failed += 1
+                log.exception("listening to other processes failed: %r", mistake)
+
+    async def _look(self) -> None:
+        """See to it that the connection is there, and that nobody waits for what was missed."""
+        if was_closed := self._connection.is_closed():
+            await self._connect()
+            if self.alone or self.beside:
+                # Claims are fenced by themselves; this is for those who start meanwhile.
+                await lock_alone(self._connection, self._address, shared=self.beside)
+        else:
+            await self._connection.execute("SELECT 1")
+        if was_closed:
+            self.grace.run_out()
+            self.back()
+        self._looked()
 
     def _on_loss(self, _: object) -> None:
         self.grace.begin()

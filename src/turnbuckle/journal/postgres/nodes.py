@@ -306,8 +306,8 @@ class PostgresNodes:
             self._due.clear()
             now = time.monotonic()
             self._lag = max(now - before - LOOK, 0.0)
-            self._look_for_work()  # first, since somebody may have called for it
             try:
+                self._look_for_work()  # first, since somebody may have called for it
                 await self._look()
                 await self._share()
                 if now - told >= _TELL_EVERY:
@@ -322,6 +322,9 @@ class PostgresNodes:
             except StorageError as error:
                 log.debug("the other nodes cannot be asked now: %s", error)  # the journal tells it louder
                 self.told(error)
+                await asyncio.sleep(LOOK)
+            except Exception as mistake:  # a node that does not look around would keep all others waiting
+                log.exception("looking around failed: %r", mistake)
                 await asyncio.sleep(LOOK)
 
     async def _look(self) -> None:
@@ -351,6 +354,8 @@ class PostgresNodes:
                 raise
             except StorageError as error:
                 log.debug("what nodes know together is behind: %s", error)
+            except Exception as mistake:  # the others of them are not to suffer from it
+                log.exception("something that is done with each look failed: %r", mistake)
 
     async def _collect(self, connection: Connection) -> None:
         for number, answer in await connection.fetch(_ANSWERS, self._number):
