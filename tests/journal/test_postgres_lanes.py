@@ -1,13 +1,14 @@
 """Nobody waits forever for somebody else: lanes of the journal, and calls for work among nodes."""
 
 import asyncio
+import os
 
 import pytest
 from support.journals.postgres_bench import PostgresBench
 
 from turnbuckle.journal.nodes import NodeState
 from turnbuckle.journal.opening import open_as_node
-from turnbuckle.journal.port import Claim, Grade, StorageFailed
+from turnbuckle.journal.port import Claim, Grade, InUse, StorageFailed
 from turnbuckle.journal.postgres import committer
 from turnbuckle.journal.postgres.group_reads import GroupReads
 from turnbuckle.journal.postgres.journal import open_postgres
@@ -249,7 +250,7 @@ def test_a_process_listens_again_after_a_mistake_that_nobody_thought_of():
                     lost = listener.pid
                     bench.server.sql(f"SELECT pg_terminate_backend({lost})")
                     while listener.pid in (0, lost):
-                        await asyncio.sleep(0.01)
+                        await asyncio.sleep(0)
             return True
         finally:
             await bench.close()
@@ -277,6 +278,23 @@ def test_a_process_stops_listening_also_in_the_moment_in_which_its_connection_is
             await bench.close()
 
     assert asyncio.run(main())
+
+
+@pytest.mark.requirement("K1")
+def test_a_second_process_with_the_same_files_is_told_of_that_folder_and_of_no_journal_in_it(tmp_path):
+    async def main():
+        bench = await PostgresBench().open()
+        journal, _, _ = await open_as_node(bench.url, tmp_path)
+        try:
+            with pytest.raises(InUse) as refused:
+                await open_as_node(bench.url, tmp_path)
+            return str(refused.value)
+        finally:
+            await journal.close()
+            await bench.close()
+
+    told = f"process {os.getpid()} already uses {tmp_path}; stop it, or set `files` to another folder"
+    assert asyncio.run(main()) == told
 
 
 @pytest.mark.requirement("K2")

@@ -15,7 +15,7 @@ from turnbuckle.journal.address import is_database, read_address
 from turnbuckle.journal.keys import StoredKeys
 from turnbuckle.journal.moving import Moved, RawReading, RawWriting, move
 from turnbuckle.journal.nodes import NodeRow, Nodes
-from turnbuckle.journal.port import Journal, Landed, Reader
+from turnbuckle.journal.port import InUse, Journal, Landed, Reader
 from turnbuckle.journal.report import JournalReport
 from turnbuckle.journal.rules import StoredRules
 from turnbuckle.journal.sqlite import doctor
@@ -70,7 +70,7 @@ async def open_as_node(
         return SqliteJournal(Path(place)), None, None
     with _database(place):
         from turnbuckle.journal.postgres.journal import open_postgres
-    lock, beside = None if sharing == "worker" else FolderLock(folder), sharing != "alone"
+    lock, beside = None if sharing == "worker" else _lock_of_files(folder), sharing != "alone"
     try:
         journal = await open_postgres(place, alone=not beside, beside=beside)
         kept = journal if lock is None else _LockedJournal(journal, lock)
@@ -79,6 +79,14 @@ async def open_as_node(
         if lock is not None:
             lock.release()
         raise
+
+
+def _lock_of_files(folder: Path) -> FolderLock:
+    try:
+        return FolderLock(folder)
+    except InUse as error:
+        who = str(error).partition(" already ")[0]
+        raise InUse(f"{who} already uses {folder}; stop it, or set `files` to another folder") from error
 
 
 async def open_journal_reader(place: str) -> JournalReader | None:

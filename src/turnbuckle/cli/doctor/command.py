@@ -280,7 +280,10 @@ class _Found(Struct, frozen=True):
         for line in report.structure:
             echo(f"  the database says: {line}")
         if report.kept:
-            echo(f"  mended; the old file is kept as {report.kept}")
+            what = (
+                "what was cut out is in" if report.kept.startswith("the table") else "the old file is kept as"
+            )
+            echo(f"  mended; {what} {report.kept}")
         elif not report.sound and not mend:
             echo("  turnbuckle doctor --mend cuts the damage out and keeps what is sound")
 
