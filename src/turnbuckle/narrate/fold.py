@@ -314,8 +314,7 @@ class Narration:
             self._closing.refused = True
             self._open[event.block] = None
         elif begins and self._open and not self._texts_are_messages:
-            # Chat providers do not say when a thought is over: a text ends it. One that goes on all the same
-            # goes on beside that.
+            # Chat providers do not say when a thought is over: a text ends it, or the thought goes on beside.
             self._flush(out)
             out.extend(PartOver(block) for block in self._open)
             self._open.clear()
@@ -343,6 +342,7 @@ class Narration:
     def _provider_item(
         self, data: dict[str, Any], out: list[Told], stages: tuple[dict[str, Any], ...] = ()
     ) -> None:
+        (self._part if self._texts_are_blocks else self._flush)(out)  # words behind it are another paragraph
         self._flush(out)
         out.append(ProviderItem(self._protocol, data, stages))
 

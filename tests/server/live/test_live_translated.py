@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.server.live_server import LiveServer, run_scenario
+from support.server.provider_answers import ASKED, MESSAGE, asking, block, event, opening
 
 from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem
 
@@ -132,3 +133,62 @@ def test_a_chat_request_of_system_messages_alone_says_something_everywhere(
         assert server.lab.requests[-1].body[field] == said
 
     run_scenario(scenario, tmp_path, hello, protocol=protocol)
+
+
+@pytest.mark.requirement("I8")
+def test_texts_between_which_something_is_left_out_stay_apart(tmp_path: Path) -> None:
+    text = lambda words: {"type": "text", "text": words}  # noqa: E731
+    pages = {"type": "document", "source": {"type": "content", "content": [text("Page 1."), text("Page 2.")]}}
+    used = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    said = [text("I look."), used, found, text("It is"), text(" so.")]
+    body = {
+        "model": "lab",
+        "max_tokens": 99,
+        "messages": [
+            {"role": "user", "content": [pages]},
+            {"role": "assistant", "content": said},
+            {"role": "user", "content": "And?"},
+        ],
+    }
+
+    async def scenario(server: LiveServer) -> None:
+        reply = await server.post("/v1/messages", body)
+        assert reply.status == 200, reply.body
+        sent = server.lab.requests[-1].body["messages"]
+        assert [one["content"] for one in sent] == ["Page 1.\n\nPage 2.", "I look.\n\nIt is so.", "And?"]
+
+    run_scenario(scenario, tmp_path, hello)
+
+
+def text(index: int, words: str) -> Iterable[ScriptItem]:
+    return block(index, {"type": "text", "text": ""}, {"type": "text_delta", "text": words})
+
+
+def searched(_: LabRequest) -> Iterable[ScriptItem]:
+    used = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    yield opening()
+    yield from text(0, "I look.")
+    yield from (*block(1, used), *block(2, found))
+    yield from (*text(3, "It is"), *text(4, " so."))
+    yield event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 3})
+    yield event("message_stop")
+
+
+@pytest.mark.requirement("I8")
+def test_words_before_and_after_a_search_of_the_provider_s_stay_apart(tmp_path: Path) -> None:
+    async def scenario(server: LiveServer) -> None:
+        frames = await server.read("/v1/chat/completions", {**asking("chat", "Hi."), "stream": True})
+        deltas = [
+            choice["delta"] for frame in frames if frame.data != b"[DONE]" for choice in frame.json["choices"]
+        ]
+        assert "".join(delta.get("content") or "" for delta in deltas) == "I look.\n\nIt is so."
+        chat = (await server.post("/v1/chat/completions", asking("chat", "Hi."))).json["choices"][0]
+        assert chat["message"]["content"] == "I look.\n\nIt is so."
+        items = (await server.post("/v1/responses", ASKED)).json["output"]
+        assert [item["content"][0]["text"] for item in items] == ["I look.", "It is so."]
+        blocks = (await server.post("/v1/messages", MESSAGE)).json["content"]
+        assert [one.get("text") for one in blocks] == ["I look.", None, None, "It is", " so."]
+
+    run_scenario(scenario, tmp_path, searched, protocol="anthropic")

@@ -58,7 +58,7 @@ def ends_open(messages: History, terms: Terms) -> Passed:
     the last word: newer models refuse to go on from their own words. Only when asked for, since a paused turn
     is sent back exactly as it is."""
     spoken = [message for message in messages if message.role != "system"]
-    if terms.to_ask and terms.rules.system_apart and messages and not spoken:
+    if terms.to_ask and terms.rules.system_apart and not spoken and len(messages) > terms.sealed:
         last = Message("user", messages[-1].parts)
         return Passed((*messages[:-1], last), [(len(messages) - 1, "said the system prompt as the user")])
     if not terms.to_ask or not spoken or spoken[-1].role != "assistant":

@@ -64,13 +64,14 @@ def parts_in_place(messages: History, terms: Terms) -> Passed:
 def foreign_state(messages: History, terms: Terms) -> Passed:
     """Drop reasoning and opaque parts that this provider would refuse; take foreign state off all others.
 
-    An item that is known by its id remembers the reasoning that led to it, so with the reasoning goes that
+    Two texts between which something is gone stay apart, also where all text of a message is one string. An
+    item that is known by its id remembers the reasoning that led to it, so with the reasoning goes that
     memory."""
     did: list[tuple[int, str]] = []
     out = list(messages[: terms.sealed])
     for index, message in open_messages(messages, terms):
         parts: list[Part] = []
-        bereft = False
+        bereft = torn = False
         unwanted = message.role == "assistant" and not terms.rules.takes_own_parts
         for part in message.parts:
             refused = unwanted and is_own_part(part, terms.rules, terms.model)
@@ -78,6 +79,7 @@ def foreign_state(messages: History, terms: Terms) -> Passed:
             if dropped or not can_return(part, terms.rules, terms.model, terms.quirks):
                 did.append((index, f"dropped {_name(part)} that this provider would refuse"))
                 bereft = terms.rules.items_have_identity
+                torn = torn or not is_thought(part)
                 continue
             bereft = bereft and not is_thought(part)
             bare = (
@@ -89,6 +91,9 @@ def foreign_state(messages: History, terms: Terms) -> Passed:
             )
             if bare != part:
                 did.append((index, f"took provider state off {_name(part)}"))
+            if torn and terms.rules.runs_text_together and _are_texts(parts[-1:], part):
+                parts.append(TextPart("\n\n"))
+            torn = False
             parts.append(part if bare == part else bare)
         kept = with_parts(message, parts)
         # What a client wrote beside a message is not a model's, so that any of its protocol may have it.
@@ -174,6 +179,10 @@ def _stateless(part: Part, terms: Terms) -> Part:
         content = tuple(replace(piece, state=_mark(piece.state, terms)) for piece in pieces)
         return replace(part, content=content, state=_mark(part.state, terms))
     return replace(part, state=_mark(part.state, terms)) if isinstance(part, _STATED) else part
+
+
+def _are_texts(before: list[Part], part: Part) -> bool:
+    return isinstance(part, TextPart) and bool(before) and isinstance(before[0], TextPart)
 
 
 def _mark(state: ProviderState | None, terms: Terms) -> ProviderState | None:

@@ -36,7 +36,7 @@ from turnbuckle.wire.anthropic.request import BLOCK, IN_PLACE
 from turnbuckle.wire.anthropic.request_fields import LONGEST_ID, LONGEST_NAME, MOST_MESSAGES, ROLES
 from turnbuckle.wire.fields import Fields, Refused, Room
 from turnbuckle.wire.kept import KeptFields
-from turnbuckle.wire.loose_json import plain_text
+from turnbuckle.wire.loose_json import objects, plain_text, word
 
 OWN_SERVER = "turnbuckle"
 """The name under which our own tools are told."""
@@ -204,7 +204,7 @@ class _MessageReader:
             case "image" | "document":
                 return self._media(block, kind)
             case "search_result":
-                found = (block.raw("title"), block.raw("source"), plain_text(block.raw("content")))
+                found = (block.raw("title"), block.raw("source"), _texts(block.raw("content")))
                 return self._words(block, "\n".join(word for word in found if isinstance(word, str)))
             case _:
                 return self._opaque(block, kind)
@@ -252,7 +252,7 @@ class _MessageReader:
                 written = base64.b64encode((source.text("data") or "").encode()).decode()
                 return FilePart(name=name, data=written, media_type="text/plain", state=state)
             case "content" if kind == "document":
-                return self._words(block, plain_text(source.raw("content")))
+                return self._words(block, _texts(source.raw("content")))
             case "file" if kind == "document":
                 return FilePart(name=name, file_id=source.need_text("file_id"), state=state)
             case _:
@@ -295,3 +295,10 @@ class _MessageReader:
 
     def _beside(self, block: Fields, *but: str) -> ProviderState | None:
         return self._kept.state(block.whole(*but), block)
+
+
+def _texts(content: object) -> str:
+    """The texts of blocks inside a block, apart from each other."""
+    if isinstance(content, str):
+        return content
+    return "\n\n".join(word(part.get("text")) for part in objects(content))
