@@ -6,7 +6,10 @@ import pytest
 
 from turnbuckle.cli.chat.printing import Typesetter
 from turnbuckle.cli.chat.renderer import CommandOutput, TypedCommand, UserWords
-from turnbuckle.cli.pieces import Break, Line, Words
+from turnbuckle.cli.pieces import Break, Line, Words, drawn
+from turnbuckle.narrate.questions import question_lines
+from turnbuckle.narrate.told import QuestionAsked
+from turnbuckle.vocab.file_change import FileChange
 
 MARKDOWN = """# Head
 
@@ -96,6 +99,14 @@ def test_nothing_that_is_said_steers_the_terminal(evil):
     ]
     shown = ESCAPES.sub("", printed(pieces, color=True))
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown)
+
+
+@pytest.mark.requirement("R11")
+def test_the_path_of_a_file_that_somebody_is_asked_about_is_never_cut():
+    path = "deep/" * 40 + "secret.txt"
+    question = QuestionAsked("r", "a", "approval", "write_file", {}, changes=(FileChange(path, added=1),))
+    shown = printed(drawn(question_lines(question)), width=40)
+    assert f"{path}+1−0" in re.sub(r"\s", "", shown)
 
 
 def test_a_notice_at_the_end_stands_behind_the_item_that_had_just_begun():

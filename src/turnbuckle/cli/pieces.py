@@ -24,7 +24,7 @@ from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.prices import Spent, of_limit, spent_text
 from turnbuckle.vocab.tooling import ToolOutcome
 
-Tone = Literal["tool", "notice", "quiet", "bad", "added", "removed", "plain"]
+Tone = Literal["tool", "file", "notice", "quiet", "bad", "added", "removed", "plain"]
 
 
 class Words(Struct, frozen=True):
@@ -54,7 +54,7 @@ SHOWN = 8
 _TONES: dict[LineKind, Tone] = {
     "about": "quiet",
     "command": "plain",
-    "file": "tool",
+    "file": "file",
     "added": "added",
     "removed": "removed",
     "context": "quiet",

@@ -18,6 +18,7 @@ from turnbuckle.vocab.visible import visible_json, visible_line, visible_text
 
 _COLORS: dict[Tone, str] = {
     "tool": "\x1b[36m",
+    "file": "\x1b[36m",
     "notice": "\x1b[33m",
     "quiet": "\x1b[2m",
     "bad": "\x1b[31m",

@@ -30,6 +30,7 @@ NARROWEST = 20
 PROMPT = "› "
 _STYLES: dict[Tone, str] = {
     "tool": "cyan",
+    "file": "cyan",
     "notice": "yellow",
     "quiet": "dim",
     "bad": "red",

@@ -44,6 +44,7 @@ _QUEUED = 3  # waiting messages that are shown
 _ROOM = 6  # rows that the live part leaves free: the line to type on, and what it needs
 _TONES: dict[Tone, str] = {
     "tool": "class:tool",
+    "file": "class:tool",
     "notice": "class:notice",
     "quiet": "class:quiet",
     "bad": "class:bad",
