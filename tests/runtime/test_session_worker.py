@@ -77,7 +77,7 @@ def test_a_word_said_while_a_tool_runs_is_told_with_its_result_as_words_of_the_u
 
 @pytest.mark.requirement("G1")
 def test_a_word_behind_a_cut_text_waits_until_the_model_has_come_to_its_end():
-    told = play(Plot((Deed("say", 0, "A"), Deed("say", 5, "B")), (8,), busy="steer"))
+    told = play(Plot((Deed("say", 0, "A"), Deed("say", 5, "B")), (7,), busy="steer"))
     whys = [fact.why for fact in told.facts("r-A") if isinstance(fact, ModelAsked)]
     assert whys == ["first", "continue", "steered"]
     assert "B" not in [text_of(one.parts) for one in told.asked[1].request.messages]

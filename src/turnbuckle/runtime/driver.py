@@ -381,7 +381,8 @@ class Driver:
         )
         shown = self.turn.shown if ask.folding is None else ""
         self._prices.look(route)
-        await self._log.append([asked])
+        if not self._log.append_to_beginning([asked]):
+            await self._log.append([asked])
         speech = speech_for(self.turn, shown, way, asked.notes)
         halt = Halt(self.stop, budget.seconds_left(self.turn, self._policy), self._policy.limits.seconds)
         given = budget.input_guess(self.turn)

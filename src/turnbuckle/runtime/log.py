@@ -105,7 +105,7 @@ def _size(message: Message) -> int:
 
 class RunLog:
     """Appends facts and folds them. A fact is folded only when it is stored, so nothing is acted on that
-    could be lost."""
+    could be lost. Only the beginning of a run is folded while it is being stored, to ask its model."""
 
     def __init__(
         self,
@@ -143,6 +143,9 @@ class RunLog:
         self._landing: asyncio.Future[None] | None = None
         self._trying: asyncio.Task[None] | None = None
         self._is_let_go = False
+        self._beginning: list[Fact] | None = None
+        """What the run begins with, while it is taken in and not stored."""
+        self._is_stored_now = False
         self._base_of = base_of or _no_base
 
     @property
@@ -198,6 +201,47 @@ class RunLog:
             for fact in facts:
                 self._take_in(fact)
         return True
+
+    async def begin(self, facts: Sequence[Fact]) -> None:
+        """Take in what a run begins with, before `store_beginning` stores it. Until that is done nothing else
+        is stored, so nothing is shown and no tool is run. Only the model is asked meanwhile."""
+        await self._lock.acquire()
+        self._beginning = []
+        self.append_to_beginning(facts)
+
+    def append_to_beginning(self, facts: Sequence[Fact]) -> bool:
+        """Take in facts that are to be stored together with the beginning. False if that is too late: then
+        they are to be appended."""
+        if self._beginning is None or self._is_stored_now:
+            return False
+        for fact in self._marked(facts):
+            self._beginning.append(fact)
+            self._take(fact)
+        if self.elapsed is not None:
+            self._marked_at = self.elapsed()
+        return True
+
+    async def store_beginning(self, note: IndexUpdate | None = None) -> None:
+        """Store what the run begins with, all or none. Raises `JournalError`: then nothing of the run is
+        stored, and nothing ever will be from here."""
+        facts = self._beginning
+        assert facts is not None
+        try:
+            await asyncio.sleep(0)  # whoever drives the run comes as far as to ask its model
+            self._is_stored_now = True
+            items = [encode(fact) for fact in facts]
+            self.head = self._folded = await self._stored(items, Grade.SYNCED, note, waits=False)
+            if self.elapsed is not None:
+                self._marked_at = self.elapsed()
+            if self._watch is not None:
+                for fact in facts:
+                    self._watch(self.stream, fact)
+        except BaseException:
+            self._mistake = RuntimeError(f"the beginning of the run {self.stream} was not stored")
+            raise
+        finally:
+            self._beginning = None
+            self._lock.release()
 
     @property
     def is_free(self) -> bool:
@@ -264,6 +308,9 @@ class RunLog:
     async def let_go(self) -> None:
         """From here on nothing is stored but what is appended."""
         self._is_let_go = True
+        if self._beginning is not None:
+            async with self._lock:
+                pass  # whoever goes on with the run finds its beginning
         if self._trying is not None:
             self._trying.cancel()
             await asyncio.wait({self._trying})

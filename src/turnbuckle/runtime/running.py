@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from turnbuckle.journal.port import IndexUpdate
 from turnbuckle.runtime.consent_book import RuleBook
 from turnbuckle.runtime.driver import Driver, PersonsAnswer
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.turn.approvals import question
-from turnbuckle.turn.facts import Waited
+from turnbuckle.turn.facts import Fact, Waited
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import Message
@@ -32,6 +33,20 @@ class Running:
         self._driver = driver
         self._allowed = allowed
         self._work: asyncio.Task[Outcome] = asyncio.get_running_loop().create_future()  # type: ignore[assignment]
+
+    async def begin(
+        self, facts: tuple[Fact, ...], note: IndexUpdate, work: Coroutine[Any, Any, Outcome]
+    ) -> None:
+        """Store what it begins with, while `work` begins to drive it: as far as to ask its model, whose
+        answer waits for the store. Raises `JournalError`; then it is not driven any more."""
+        await self.log.begin(facts)
+        self.drive(work)
+        try:
+            await self.log.store_beginning(note)
+        except BaseException:
+            self._work.cancel()  # at once: nothing may come of it any more
+            await asyncio.wait({self._work})
+            raise
 
     def drive(self, work: Coroutine[Any, Any, Outcome]) -> "asyncio.Task[Outcome]":
         """From here on this is the work that brings it to its end."""

@@ -200,38 +200,28 @@ class Runs:
         )
         lost = () if self.background is None else self.background.lost(session)
         notes = (*(new.history or ()), *(() if not lost else (prompts.note(lost_note(lost)),)))
+        said = (*notes, *new.messages)
+        before = (new.base, new.opening, base.told(new.opening), base.drafted, base.told_by)
         started = RunStarted(
-            self._wall(),
-            run,
-            session,
-            (*notes, *new.messages),
-            len(new.messages),
-            new.options,
-            new.origin,
-            new.base,
-            new.opening,
-            base.told(new.opening),
-            base.drafted,
-            base.told_by,
+            self._wall(), run, session, said, len(new.messages), new.options, new.origin, *before
         )
         running = self._running(claim, new.user)
         running.log.fold.base = base.as_base()
-        try:
-            if claim.head:
-                raise RunHeld(f"the run {run} has begun already")
-            await running.driver.begin(started, row, new.left)
-            if leaves:
+        if claim.head or leaves:
+            try:
+                if claim.head:
+                    raise RunHeld(f"the run {run} has begun already")
+                await running.driver.begin(started, row, new.left)
                 await running.driver.leave(leaves)
-                await self._let_go(claim)
                 return running
-        except BaseException:
-            await self._let_go(claim)
-            raise
+            finally:
+                await self._let_go(claim)
+        await running.begin((started, *new.left), row, self._drive(running, claim, None))
         # Whoever begins is told that it cannot be stored; from here on it is waited for.
         running.log.sleep = self._sleep
         if self.background is not None:
             self.background.told(lost)
-        return self._driven(running, claim)
+        return self._now_live(running)
 
     async def _based(self, new: NewRun, session: SessionId) -> NewRun:
         """With what it stands on, and no instructions that stand there already."""
@@ -344,9 +334,8 @@ class Runs:
     def _parts(self, claim: Claim, user: str | None) -> tuple[RunLog, Driver]:
         fold = TurnFold(self.policy, sending=True)
         fold.given = given = None if user is None else self.rules.allowed.for_run(user)
-        elapsed = self.environment.elapsed
-        before = self.conversations.before
-        log = RunLog(self._journal, claim, fold, self._watch, elapsed=elapsed, base_of=before)
+        elapsed, base_of = self.environment.elapsed, self.conversations.before
+        log = RunLog(self._journal, claim, fold, self._watch, elapsed=elapsed, base_of=base_of)
         log.lease = self.environment.lease
         log.given = given
         tools = self.tools_of(RunId(claim.stream))
@@ -364,13 +353,17 @@ class Runs:
 
     def _driven(self, running: Running, claim: Claim | None, error: Exception | None = None) -> Running:
         """`error` is why it has no driver yet."""
-        run = running.run
-        task = running.drive(self._drive(running, claim, error))
-        self._live[run] = running
-        task.add_done_callback(
-            lambda _: self._live.pop(run, None) if self._live.get(run) is running else None
-        )
+        running.drive(self._drive(running, claim, error))
+        return self._now_live(running)
+
+    def _now_live(self, running: Running) -> Running:
+        self._live[running.run] = running
+        running.when_done(lambda _: self._gone(running))
         return running
+
+    def _gone(self, running: Running) -> None:
+        if self._live.get(running.run) is running:
+            del self._live[running.run]
 
     async def _drive(self, running: Running, claim: Claim | None, error: Exception | None) -> Outcome:
         """One life after the other, up to the end."""

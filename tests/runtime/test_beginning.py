@@ -1,0 +1,179 @@
+"""A model is asked while the beginning of its run is being stored; nothing else happens before that is done."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from support.turns.turn_facts import called, said
+
+from turnbuckle.journal.memory import MemoryJournal
+from turnbuckle.journal.port import Claim, Grade, StorageFailed
+from turnbuckle.lab.rehearsal.model import Rehearsal
+from turnbuckle.runtime.runs import RunRules, Runs
+from turnbuckle.testing.clock import VirtualClock
+from turnbuckle.turn.facts import ModelAsked, RunEnded, RunStarted, Streamed, ToolStarted, decode
+from turnbuckle.turn.policy import Policy, RouteFacts
+from turnbuckle.vocab.clock import StopSignal
+from turnbuckle.vocab.events import Event
+from turnbuckle.vocab.ids import RouteName, RunId
+from turnbuckle.vocab.request import ModelRequest
+from turnbuckle.vocab.tooling import ToolOutcome
+
+POLICY = Policy((RouteFacts(RouteName("r"), "openai_chat", "m"),))
+PASSES = 50
+
+
+class SlowStore(MemoryJournal):
+    """Stores the beginning of a run only when the gate is open, or fails then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.reached = asyncio.Event(), asyncio.Event()
+        self.error: Exception | None = None
+        self.grades: list[tuple[Grade, int]] = []
+
+    async def append(self, stream: str, items: Any, **more: Any) -> int:
+        self.reached.set()
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        self.grades.append((more["grade"], len(items)))
+        return await super().append(stream, items, **more)
+
+
+class Told(Rehearsal):
+    """Notes when it is asked, and when it is left. Calls a tool, and then says that it is done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = self.closed = 0
+        self._replies = iter((called(("c1", "shell", '{"command":"x"}')), said("Done.")))
+
+    async def attempt(
+        self, route: RouteName, request: ModelRequest, stop: StopSignal
+    ) -> AsyncIterator[list[Event]]:
+        self.asked += 1
+        try:
+            yield list(next(self._replies).events)
+        finally:
+            self.closed += 1
+
+
+class Tools:
+    def __init__(self) -> None:
+        self.ran = 0
+
+    async def ready(self) -> None:
+        return None
+
+    def specs(self) -> tuple[()]:
+        return ()
+
+    async def preview(self, *_: Any) -> tuple[()]:
+        return ()
+
+    async def changes(self, *_: Any) -> tuple[()]:
+        return ()
+
+    async def refuse(self, *_: Any) -> None:
+        return None
+
+    async def run(self, *_: Any) -> ToolOutcome:
+        self.ran += 1
+        return ToolOutcome("finished", "ok")
+
+    async def probe(self, *_: Any) -> str:
+        return "unknown"
+
+
+class Place:
+    """One process on a slow store."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.journal, self.model, self.tools = SlowStore(), Told(), Tools()
+        self.seen: list[type] = []
+        self.runs = Runs(
+            self.journal,
+            RunRules(POLICY),
+            self.model,
+            lambda run: self.tools,
+            clock.environment("one"),
+            watch=lambda run, fact: self.seen.append(type(fact)),
+        )
+
+    async def begun(self) -> "asyncio.Task[Any]":
+        """A run whose beginning is on its way to the store, after as much time as anybody may want."""
+        beginning = asyncio.create_task(self.runs.start("do it"))
+        await self.journal.reached.wait()
+        for _ in range(PASSES):
+            await asyncio.sleep(0)
+        return beginning
+
+    async def stored(self) -> list[type]:
+        rows = await self.journal.streams()
+        return [type(decode(item.data)) for row in rows for item in await self.journal.read(row.name)]
+
+
+@pytest.mark.requirement("E1")
+def test_a_model_is_asked_while_the_beginning_is_stored_and_all_that_it_causes_waits_for_it():
+    clock = VirtualClock()
+
+    async def main() -> bool:
+        place = Place(clock)
+        beginning = await place.begun()
+        assert place.model.asked == 1
+        assert await place.stored() == place.seen == []
+        assert place.tools.ran == 0
+        assert place.runs.all_live == ()
+        assert not beginning.done()
+        place.journal.gate.set()
+        running = await beginning
+        assert (await place.stored())[:2] == [RunStarted, ModelAsked]
+        assert (await running.outcome()).kind == "completed"
+        assert place.journal.grades[0] == (Grade.SYNCED, 2)  # both in one append
+        facts = await place.stored()
+        assert facts == place.seen
+        assert (facts[2], facts[-1]) == (Streamed, RunEnded)
+        assert (place.tools.ran, facts.count(ToolStarted)) == (1, 1)
+        return True
+
+    assert clock.run(main, quiet=0)
+
+
+@pytest.mark.requirement("E10")
+def test_a_beginning_that_cannot_be_stored_is_told_and_its_model_is_left():
+    clock = VirtualClock()
+
+    async def main() -> bool:
+        place = Place(clock)
+        beginning = await place.begun()
+        place.journal.error = StorageFailed("disk I/O error")
+        place.journal.gate.set()
+        with pytest.raises(StorageFailed):
+            await beginning
+        assert (place.model.asked, place.model.closed) == (1, 1)
+        assert await place.stored() == place.seen == []
+        assert (place.tools.ran, place.runs.all_live) == (0, ())
+        assert isinstance(await place.journal.claim("r2", "another", 60), Claim)
+        return True
+
+    assert clock.run(main, quiet=0)
+
+
+@pytest.mark.requirement("E10")
+def test_whoever_begins_and_goes_away_before_it_is_stored_leaves_nothing_at_work():
+    clock = VirtualClock()
+
+    async def main() -> bool:
+        place = Place(clock)
+        beginning = await place.begun()
+        beginning.cancel()
+        await asyncio.wait({beginning})
+        assert beginning.cancelled()
+        assert (place.model.closed, place.tools.ran, place.runs.all_live) == (1, 0, ())
+        place.journal.gate.set()
+        assert isinstance(await place.journal.claim(RunId("r2"), "another", 60), Claim)
+        return True
+
+    assert clock.run(main, quiet=0)
