@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnbuckle.app import new_name
+from turnbuckle.runtime.new_names import new_name
 from turnbuckle.service.owners import run_id
 
 

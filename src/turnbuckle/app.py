@@ -46,6 +46,7 @@ from turnbuckle.runtime.faults import VARIABLE, FaultyJournal, FaultyTools, read
 from turnbuckle.runtime.lease import LEASE
 from turnbuckle.runtime.log import Watch
 from turnbuckle.runtime.models import RoutedModels
+from turnbuckle.runtime.new_names import new_name
 from turnbuckle.runtime.ports import Model, Sleep, Tools
 from turnbuckle.runtime.prices import PriceBook, price_of, window_of
 from turnbuckle.runtime.recall import recall
@@ -484,11 +485,6 @@ def process_environment(sleep: Sleep, lease: float = LEASE) -> Environment:
 def writer_of(reader: JournalReader) -> str:
     """The beginning of the name of whoever writes to the journal; empty if that is nobody."""
     return owner_name(reader.writer) if reader.writer else ""
-
-
-def new_name(kind: str) -> str:
-    """A new id: it sorts by time, and so much of it is chance that no two of one second are ever alike."""
-    return f"{kind}{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(6).hex()}"
 
 
 def _routes(settings: Settings) -> tuple[RouteSettings, ...]:

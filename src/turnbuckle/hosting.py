@@ -24,7 +24,7 @@ from turnbuckle.errors import ConfigError
 from turnbuckle.journal.nodes import NodeRow
 from turnbuckle.journal.opening import Sharing
 from turnbuckle.journal.port import JournalError, StorageError
-from turnbuckle.observe.logs import RunLines, open_log
+from turnbuckle.observe.logs import RunLines, open_log, say
 from turnbuckle.observe.loop_watch import LoopWatch
 from turnbuckle.observe.metrics import Metrics, RouteNow, ServerNow
 from turnbuckle.observe.run_observer import RunObserver
@@ -392,14 +392,17 @@ class _Parts:
 
     def _seen(self, served: Served) -> None:
         self._metrics.http(served.method, served.endpoint, served.status, served.seconds)
-        log.log(
+        say(
+            log,
             logging.DEBUG if served.endpoint in _FILES and served.status < 400 else logging.INFO,
             "%s %s %d in %.3f s",
             served.method,
             served.endpoint or "(nothing there)",
             served.status,
             served.seconds,
-            extra={"run": served.run, "request_id": served.request_id, "event": "request"},
+            run=served.run,
+            request_id=served.request_id,
+            event="request",
         )
 
     async def sweep(self) -> None:

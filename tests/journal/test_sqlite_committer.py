@@ -468,3 +468,29 @@ def test_one_who_cannot_hear_what_became_of_an_item_makes_nobody_else_wait(tmp_p
         await journal.close()
 
     run(main())
+
+
+def test_works_that_must_be_synced_are_gathered_while_more_of_them_come_and_others_do_not_wait(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        names = [f"run{number}" for number in range(4)]
+        for name in (*names, "other"):
+            await bench.claim(name)
+        after = await bench.append("other", [b"first"])  # so that its claim is sure
+        bench.watched.log.clear()
+
+        async def append_later(name, passes):
+            for _ in range(passes):
+                await asyncio.sleep(0)
+            await bench.append(name, [b"sure"])
+
+        synced = [asyncio.create_task(append_later(name, passes)) for passes, name in enumerate(names)]
+        await asyncio.sleep(0)
+        await bench.append("other", [b"word"], after, Grade.FLUSHED)
+        assert all(on_loop for _, on_loop in bench.watched.log)  # nobody waits for the disk yet
+        assert not any(task.done() for task in synced)
+        await asyncio.gather(*synced)
+        assert [on_loop for sql, on_loop in bench.watched.log if sql == "COMMIT"] == [False]
+        await bench.journal.close()
+
+    run(main())

@@ -5,6 +5,7 @@ import pytest
 from support.turns.histories import assistant, call, every_protocol, passes_of, result, signed, tool, user
 
 from turnbuckle.reply.repair import PASSES, repair
+from turnbuckle.reply.repair.history import Terms
 from turnbuckle.reply.repair.order import GO_ON, OPENING, RESULTS_SEEN
 from turnbuckle.reply.rules import violations
 from turnbuckle.reply.stand_in import BAD_ARGUMENTS, CUT_CALL, KEPT_RAW, NO_RESULT, stand_in
@@ -48,6 +49,20 @@ def test_a_legal_history_comes_back_as_the_same_objects_without_a_note(protocol:
 def test_an_empty_history_stays_empty(protocol: ProtocolName) -> None:
     repaired = repair((), rules_of(protocol), to_ask=True, sealed=5)
     assert (repaired.messages, repaired.notes, repaired.left) == ((), (), ())
+
+
+@every_protocol
+@pytest.mark.parametrize("length", range(1, 6))
+@pytest.mark.parametrize("led", [False, True], ids=["", "with instructions"])
+def test_no_pass_changes_a_history_of_plain_words(protocol: ProtocolName, length: int, led: bool) -> None:
+    """What lets `repair` hand it back without a look."""
+    spoken = [user("hi") if number % 2 == 0 else assistant("yes") for number in range(length)]
+    history = (*((Message("system", (TextPart("be kind"),)),) if led else ()), *spoken)
+    terms = Terms(rules_of(protocol), "m", 0, Quirks(), to_ask=length % 2 == 1)
+    for run in PASSES:
+        assert run(history, terms) == (history, []), run.__name__
+    repaired = repair(history, rules_of(protocol), model="m", to_ask=length % 2 == 1)
+    assert (repaired.messages, repaired.notes) == (history, ())
 
 
 @pytest.mark.requirement("C5")

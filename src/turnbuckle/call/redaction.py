@@ -28,8 +28,23 @@ def discreet(events: list[Event], route: Route) -> list[Event]:
     """The same events; the texts that are not the model's own hold no secret of this route."""
     if not any(isinstance(event, _FOREIGN) for event in events):
         return events
+    redactor = _redactor_of(route)
+    return [_discreet(event, redactor) if isinstance(event, _FOREIGN) else event for event in events]
+
+
+_known: list[tuple[Route, Redactor]] = []
+"""Of the routes that were asked last."""
+_MOST_KNOWN = 16
+
+
+def _redactor_of(route: Route) -> Redactor:
+    for known, redactor in _known:
+        if known is route:
+            return redactor
     redactor = redactor_of(secrets_of_route(route))
-    return [_discreet(event, redactor) for event in events]
+    _known.insert(0, (route, redactor))
+    del _known[_MOST_KNOWN:]
+    return redactor
 
 
 def secrets_of_route(route: Route) -> frozenset[str]:
@@ -59,7 +74,7 @@ def _discreet(event: Event, redactor: Redactor) -> Event:
 def discreet_headers(headers: Mapping[str, str], route: Route) -> dict[str, str]:
     """Headers of an answer, without a secret of this route. One that is long, or no plain text, is nothing
     that a client could use."""
-    redactor = redactor_of(secrets_of_route(route))
+    redactor = _redactor_of(route)
     plain = {
         name: value
         for name, value in headers.items()

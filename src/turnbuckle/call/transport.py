@@ -122,6 +122,12 @@ class _Handler(ResponseHandler):
             super().data_received(data)
             exchange.look(data)
 
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """The library calls this for every chunk that is taken out of its buffer. Where nothing was paused
+        there is nothing to resume."""
+        if self._reading_paused or self._buffer_paused or self._tail:
+            super().resume_reading(resume_parser)
+
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
         if self.exchange is not None:

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from msgspec.structs import replace
 
 from turnbuckle.app import App as Opened
-from turnbuckle.app import new_name, open_app, services_of
+from turnbuckle.app import open_app, services_of
 from turnbuckle.call.loop import run as run_loop
 from turnbuckle.cli.approvals import answer_all, ask_on_terminal
 from turnbuckle.cli.config import fail, load_for
@@ -37,6 +37,7 @@ from turnbuckle.errors import TurnbuckleError
 from turnbuckle.journal.port import Damaged, InUse, Journal, JournalError, StreamQuery, StreamRow
 from turnbuckle.runtime.context import task_message
 from turnbuckle.runtime.held_session import KIND as SESSION
+from turnbuckle.runtime.new_names import new_name
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND, NewRun, fold_run
 from turnbuckle.service import store_words

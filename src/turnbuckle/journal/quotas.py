@@ -196,9 +196,12 @@ class MemoryQuotas:
 
     def _used(self, owner: str, but: str = "") -> QuotaUse:
         today = self._today()
-        others = [slot for name, slot in self._owners.get(owner, {}).items() if name != but]
-        cost = sum((slot.cost for slot in others if slot.day == today), self._spent.get(owner, 0.0))
-        return QuotaUse(sum(slot.is_driven for slot in others), cost)
+        runs, cost = 0, self._spent.get(owner, 0.0)
+        for name, slot in self._owners.get(owner, {}).items():
+            if name != but:
+                runs += slot.is_driven
+                cost += slot.cost if slot.day == today else 0.0
+        return QuotaUse(runs, cost)
 
     def _today(self) -> int:
         day = int(self._wall() // DAY)

@@ -13,6 +13,7 @@ import queue
 import re
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -59,6 +60,31 @@ _UNWRITTEN = ("_srcfile", "logThreads", "logProcesses", "logMultiprocessing")
 _FIELDS = ("run", "session", "request_id", "event")
 
 
+class _OwnRecord(logging.LogRecord):
+    """A line of ours with what is written of it, and nothing else."""
+
+    def __init__(
+        self, name: str, level: int, words: str, args: tuple[Any, ...], told: dict[str, Any]
+    ) -> None:
+        self.__dict__ = {**_EVERY_RECORD, **told, "name": name, "msg": words, "args": args}
+        self.levelno, self.levelname = level, logging.getLevelName(level)
+        self.created = time.time()
+
+
+_EVERY_RECORD: dict[str, Any] = {
+    **logging.makeLogRecord({}).__dict__,
+    **dict.fromkeys(("thread", "threadName", "process", "processName")),
+}
+
+
+def say(logger: logging.Logger, level: int, words: str, *args: Any, **told: Any) -> None:
+    """Log a line of ours, with the fields that it is `told`."""
+    if logging.logThreads:  # somebody else's log, which may write more of it
+        logger.log(level, words, *args, extra=told)
+    elif logger.isEnabledFor(level):
+        logger.handle(_OwnRecord(logger.name, level, words, args, told))
+
+
 class _Form(logging.Formatter):
     """What both forms have in common: each text goes out without secrets."""
 
@@ -89,9 +115,12 @@ class _Form(logging.Formatter):
         return visible_line(self._redactor.sample(text[: 4 * _LINE], cut=len(text) > 4 * _LINE)[:_LINE])
 
     def _fields(self, record: logging.LogRecord) -> dict[str, str]:
-        found = {name: str(getattr(record, name, "") or "") for name in _FIELDS}
-        found["request_id"] = found["request_id"] or request_id.get()
-        return {name: self._clean_field(value) for name, value in found.items() if value}
+        told, found = record.__dict__, {}
+        for name in _FIELDS:
+            value = told.get(name) or (request_id.get() if name == "request_id" else "")
+            if value:
+                found[name] = self._clean_field(str(value))
+        return found
 
     def _trace(self, record: logging.LogRecord) -> list[str]:
         if not record.exc_info:
@@ -333,5 +362,4 @@ class RunLines:
     def _say(self, run: RunStats, event: str, words: str, level: int = logging.INFO, **details: Any) -> None:
         if self._logger.isEnabledFor(level):
             told = {name: value for name, value in details.items() if value not in (None, "")}
-            extra = {"run": run.run, "session": run.session, "event": event, "details": told}
-            self._logger.log(level, "%s", words, extra=extra)
+            say(self._logger, level, "%s", words, run=run.run, session=run.session, event=event, details=told)

@@ -134,8 +134,9 @@ class Metrics:
         if call.usage is not None:
             self._used(call.usage, call.cost)
         if call.failure is None:
-            self._stalls_survived.inc(run.stalls)
-            run.stalls = 0
+            if run.stalls:
+                self._stalls_survived.inc(run.stalls)
+                run.stalls = 0
             return
         if call.failure.kind == "cancelled":  # a person's stop breaks nothing, and is counted as such
             return
@@ -239,7 +240,9 @@ class Metrics:
             self._money.inc(cost)
 
     def _count(self, counter: Counter, *labels: str, by: float = 1) -> None:
-        self._child(counter, labels).inc(by)
+        child = self._child(counter, labels)
+        if by:
+            child.inc(by)
 
     def _observe(self, histogram: Histogram, label: str, value: float) -> None:
         self._child(histogram, (label,)).observe(value)

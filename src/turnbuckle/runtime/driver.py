@@ -221,8 +221,7 @@ class Driver:
             await self._log.append([StopAsked(self._wall(), self.stop.by, keeps=self.stop.keeps)])
 
     async def _stop_is_noted(self) -> bool:
-        """Whether the run is to stop. If so, that is stored by now, and the turn wants nothing else any
-        more."""
+        """Whether the run is to stop. If so, that is stored by now, and the turn wants nothing else."""
         if not self.stop.is_set():
             return False
         assert self._stopping is not None

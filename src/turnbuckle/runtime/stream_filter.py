@@ -25,6 +25,10 @@ from turnbuckle.vocab.events import (
 from turnbuckle.wire.across import moved
 
 _GENERATED = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs)
+_LOOKED_AT = frozenset(
+    (*_GENERATED, CallStarted, UsageNoted, StateNoted, FieldsNoted, BlockStarted, BlockClosed, Ended, Cut)
+)
+"""All others go as they are."""
 _PLACES: tuple[Where, ...] = ("text", "reasoning", "arguments")
 _WHERE: dict[type, Where] = {ReasoningDelta: "reasoning", CallArgs: "arguments"}
 
@@ -90,6 +94,9 @@ class StreamFilter:
         for event in events:
             if self.over:
                 break
+            if type(event) not in _LOOKED_AT:
+                out.append(event)
+                continue
             if isinstance(event, _GENERATED):
                 self.characters += len(event.text)
                 self._look_for_circles(event.text, _WHERE.get(type(event), "text"))
@@ -102,6 +109,11 @@ class StreamFilter:
             elif isinstance(event, UsageNoted):
                 self.usage = event.usage
             if isinstance(event, TextDelta):
+                if self._spoke and event.text and self._seam is None and not self._again:
+                    self._block = event.block
+                    self._begun.add(event.block)
+                    out.append(event)
+                    continue
                 self._block = event.block
                 self._unheard.add(event.block)
                 self._say(self._joined(event.text), out)

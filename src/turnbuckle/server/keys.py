@@ -167,7 +167,8 @@ class KeyFile:
             stat = os.stat(self._path)
             stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         except FileNotFoundError:
-            self._take((), None)
+            if self._keys or self._stamp is not None:
+                self._take((), None)
             return
         except OSError as error:
             raise self._unusable(error.strerror) from None

@@ -43,7 +43,7 @@ def shallow(place: dict[str, Any]) -> dict[str, Any]:
 
 def unknown_fields(place: Any, known: AbstractSet[str]) -> dict[str, Any]:
     """The fields of an object that are not known here. A null says nothing."""
-    if not isinstance(place, dict):
+    if not isinstance(place, dict) or place.keys() <= known:
         return {}
     return shallow({name: value for name, value in place.items() if name not in known and value is not None})
 
@@ -52,9 +52,11 @@ def unknown_usage(
     usage: Any, known: AbstractSet[str], nested: Mapping[str, AbstractSet[str]]
 ) -> dict[str, Any]:
     """What is counted beside the counts that we read, also inside their details."""
+    if not isinstance(usage, dict) or usage.keys() <= known:
+        return {}
     found = unknown_fields(usage, known | nested.keys())
     for name, inner in nested.items():
-        if isinstance(usage, dict) and (more := unknown_fields(usage.get(name), inner)):
+        if more := unknown_fields(usage.get(name), inner):
             found[name] = more
     return found
 

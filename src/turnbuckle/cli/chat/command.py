@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 from msgspec import Struct
 
-from turnbuckle.app import new_name, open_app, process_environment
+from turnbuckle.app import open_app, process_environment
 from turnbuckle.cli.backend import BackendRefused, Lost, SessionBackend
 from turnbuckle.cli.chat.controller import ChatController
 from turnbuckle.cli.chat.own_commands import OwnCommands, UsersMachine
@@ -34,6 +34,7 @@ from turnbuckle.cli.screen import Screen
 from turnbuckle.config import Loaded
 from turnbuckle.errors import BadSessionName, ConfigError
 from turnbuckle.journal.port import InUse
+from turnbuckle.runtime.new_names import new_name
 from turnbuckle.service.owners import LOCAL, session_id
 from turnbuckle.settings import secrets_of
 from turnbuckle.turn.consent import written

@@ -39,6 +39,7 @@ BATCH_LONE = 64  # lone items that are taken without counting; each is small
 INLINE_BYTES = 128 << 10  # more than this would hold up the loop
 IN_THREAD = INLINE_BYTES + 1  # the size of a work that is small but slow
 CHECKPOINT_PAGES = 4000
+GATHERING = 4  # passes of the loop, at most, in which works that must be synced are gathered
 SLOW = 0.02  # seconds of a commit that is not synced, as a running mean: it would hold up the loop
 _NEWEST = 0.1  # what the newest one counts in that mean
 _PAGE = 4096
@@ -127,6 +128,8 @@ class Committer:
         self._level: Grade | None = None
         self._line: deque[Work] = deque()
         self._lone = 0  # how many in the line are lone items
+        self._gathered = 0  # how many were to be synced when they were counted last
+        self._passes = 0  # of the loop, in which they are gathered
         self._turn_taken = False
         self._flush_due = False
         self._pages = 0
@@ -202,9 +205,12 @@ class Committer:
             self._pages = 0
             self._hand_over(lambda: self._checkpoint("PASSIVE"), [])
             return
-        batch = self._take_batch()
+        batch = self._take_quick() if self._gathers() else self._take_batch()
         if not batch:
-            self._tell_idle()
+            if self._line:
+                self._flush_soon()
+            else:
+                self._tell_idle()
             return
         if self._is_quick(batch):
             self._settle(batch, self._store(batch, Grade.FLUSHED))
@@ -215,6 +221,37 @@ class Committer:
         else:
             grade = Grade.SYNCED if any(work.grade is Grade.SYNCED for work in batch) else Grade.FLUSHED
             self._hand_over(lambda: self._store(batch, grade), batch)
+
+    def _gathers(self) -> bool:
+        """Whether to wait for another pass of the loop before the disk is waited for: while more and more
+        want that, one wait for all of them costs the least, and takes none of them longer."""
+        wanted = sum([work.grade is Grade.SYNCED for work in self._line]) if self._line else 0
+        if wanted > self._gathered and self._passes < GATHERING:
+            self._gathered = wanted
+            self._passes += 1
+            return True
+        self._gathered = self._passes = 0
+        return False
+
+    def _take_quick(self) -> list[Work]:
+        """What need not wait for the disk, and belongs to nothing that does."""
+        if self._seconds > SLOW:
+            return []
+        batch: list[Work] = []
+        staying: deque[Work] = deque()
+        behind = {id(live) for work in self._line if work.grade is Grade.SYNCED for live in work.lives}
+        size = 0
+        for work in self._line:
+            mine = {id(live) for live in work.lives}
+            if work.grade is Grade.FLUSHED and size + work.size <= INLINE_BYTES and behind.isdisjoint(mine):
+                size += work.size
+                self._lone -= isinstance(work, LoneItem)
+                batch.append(work)
+            else:
+                behind |= mine
+                staying.append(work)
+        self._line = staying
+        return batch
 
     def _is_quick(self, batch: list[Work]) -> bool:
         return (

@@ -31,7 +31,7 @@ from turnbuckle.reply.repair.order import ends_open, first_is_user, joined_turns
 from turnbuckle.reply.repair.parts import empties, foreign_state, loose_thoughts, parts_in_place
 from turnbuckle.reply.rules import Violation, violations
 from turnbuckle.vocab.history_rules import HistoryRules
-from turnbuckle.vocab.messages import CallPart, Message, ResultPart
+from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart
 from turnbuckle.vocab.quirks import Quirks
 
 __all__ = ["PASSES", "RepairNote", "Repaired", "repair"]
@@ -99,6 +99,8 @@ def repair(
     With `model`, state made by another model is foreign too. With `to_ask`, the history will not end with the
     assistant's word. The names of `tools`, which are offered with it, stay as they are. The first `settled`
     messages are sealed and legal, and are not looked at; `used` are the ids of the calls in them."""
+    if not settled and _is_plain(messages):
+        return Repaired(messages, (), Terms(rules, model, 0, quirks or Quirks(), to_ask, tools, used))
     quirks = quirks or Quirks()
     sealed = max(0, min(sealed, len(messages)))
     head, rest = messages[:settled], messages[settled:]
@@ -108,6 +110,24 @@ def repair(
         rest, did = run(rest, terms)
         notes += [RepairNote(run.__name__, index + settled, what) for index, what in did]
     return Repaired((*head, *rest), tuple(notes), terms)
+
+
+def _is_plain(messages: History) -> bool:
+    """Whether no pass would find anything to do, whatever the rules are: user and assistant take turns with
+    plain words, and the user has the last one."""
+    turn = "user"
+    for place, message in enumerate(messages):
+        parts = message.parts
+        if len(parts) != 1 or message.state is not None:
+            return False
+        part = parts[0]
+        if type(part) is not TextPart or part.state is not None or not part.text or part.text.isspace():
+            return False
+        if message.role == turn:
+            turn = "assistant" if turn == "user" else "user"
+        elif place or message.role != "system":
+            return False
+    return turn == "assistant"
 
 
 def _is_about_calls(message: Message) -> bool:

@@ -6,10 +6,12 @@ tells by its socket diagnostics, one exact question for each connection; if they
 `/proc`. Elsewhere nobody tells, and the server makes a key of its own at its start.
 """
 
+import atexit
 import os
 import socket
 import struct
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -20,6 +22,7 @@ _SOCK_DIAG = 4  # the protocol of netlink, and below the message: linux/sock_dia
 _BY_FAMILY = 20
 _REQUEST = 1
 _ANY = 0xFFFFFFFF
+_MOST_ASKED = 1 << 30
 _HEAD = struct.Struct("=IHHII")
 _UID_AT = 64  # in the answer: behind family and state (4), the identity (48), and three counters (12)
 _TABLES = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
@@ -74,18 +77,47 @@ def _by_diagnostics(family: int, ours: tuple[bytes, int], theirs: tuple[bytes, i
     identity = struct.pack(">HH", ours[1], theirs[1])
     identity += ours[0].ljust(16, b"\0") + theirs[0].ljust(16, b"\0") + struct.pack("=III", 0, _ANY, _ANY)
     wanted = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, _ANY) + identity
-    message = _HEAD.pack(_HEAD.size + len(wanted), _BY_FAMILY, _REQUEST, 1, 0) + wanted
-    try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as asking:
-            asking.settimeout(0.5)
-            asking.sendto(message, (0, 0))
-            answer = asking.recv(4096)
-    except OSError:
-        return None
+    answer = _diagnosed(wanted)
     if len(answer) < _HEAD.size + _UID_AT + 4 or _HEAD.unpack_from(answer)[1] != _BY_FAMILY:
         return None
     uid: int = struct.unpack_from("=I", answer, _HEAD.size + _UID_AT)[0]
     return uid
+
+
+class _Asking(threading.local):
+    """The socket by which the kernel is asked, once for each process and thread: to make one for each
+    question takes longer than the answer."""
+
+    process = 0
+    number = 0
+    line: socket.socket | None = None
+
+
+_asking = _Asking()
+
+
+def _diagnosed(wanted: bytes) -> bytes:
+    """The kernel's answer; nothing if it gives none."""
+    asking, process = _asking, os.getpid()
+    try:
+        if asking.line is None or asking.process != process:  # a child must not read its parent's answers
+            asking.line = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG)
+            asking.line.settimeout(0.5)
+            atexit.register(asking.line.close)
+            asking.process = process
+        number = asking.number = asking.number % _MOST_ASKED + 1
+        head = _HEAD.pack(_HEAD.size + len(wanted), _BY_FAMILY, _REQUEST, number, 0)
+        asking.line.sendto(head + wanted, (0, 0))
+        answer = asking.line.recv(4096)
+    except OSError:
+        answer = b""
+    if len(answer) < _HEAD.size or _HEAD.unpack_from(answer)[3] != number:
+        if asking.line is not None:  # what comes late must not be taken for the next answer
+            atexit.unregister(asking.line.close)
+            asking.line.close()
+            asking.line = None
+        return b""
+    return answer
 
 
 def _by_table(family: int, ours: tuple[bytes, int], theirs: tuple[bytes, int]) -> int | None:

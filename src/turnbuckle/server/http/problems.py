@@ -7,7 +7,6 @@ the rest.
 """
 
 import math
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ import msgspec
 
 from turnbuckle import errors
 from turnbuckle.journal.port import Closed, Gone, JournalError, StorageError, TooLarge
+from turnbuckle.runtime.new_names import chance
 from turnbuckle.server.http.exchange import JSON, Answer, Problem
 from turnbuckle.server.outcomes import messages_type
 from turnbuckle.service.store_words import TO_DO, code, words
@@ -142,7 +142,7 @@ def written(problem: Problem, messages_id: str = "") -> Answer:
 
 def new_request_id() -> str:
     """By this the log knows a request."""
-    return f"req_{os.urandom(12).hex()}"
+    return f"req_{chance(12)}"
 
 
 def error_body(problem: Problem) -> bytes:
