@@ -45,6 +45,8 @@ SEAMS = {
     "append": (
         "turnbuckle.runtime.log:RunLog.append",
         "turnbuckle.runtime.log:RunLog.append_soon",
+        "turnbuckle.runtime.log:RunLog.append_to_beginning",
+        "turnbuckle.runtime.log:RunLog.store_beginning",
         "turnbuckle.journal.sqlite.journal:SqliteJournal.append",
         "turnbuckle.journal.sqlite.journal:SqliteJournal.append_soon",
         "turnbuckle.journal.sqlite.journal:SqliteJournal.claim",
