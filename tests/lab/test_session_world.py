@@ -200,7 +200,7 @@ def test_a_stop_that_was_stored_holds_after_a_crash_too():
 @pytest.mark.requirement("G1")
 def test_a_message_that_interrupts_is_next_also_after_a_crash():
     told = play(
-        Plot((Deed("say", 0, "A"), Deed("say", 5, "B", "queue"), Deed("say", 6, "C", "interrupt")), (8,))
+        Plot((Deed("say", 0, "A"), Deed("say", 5, "B", "queue"), Deed("say", 6, "C", "interrupt")), (7,))
     )
     assert check_session(told) == ()
     assert outcomes(told)["r-A"] == "cancelled"
@@ -234,7 +234,7 @@ def test_what_waits_when_the_session_is_stopped_is_refused_where_its_reader_sees
 
 @pytest.mark.requirement("G5")
 def test_a_session_whose_run_dies_again_and_again_is_suspended_and_its_call_is_named():
-    told = play(Plot((Deed("say", 0, "A"),), (4, 5, 6), max_recoveries=2))
+    told = play(Plot((Deed("say", 0, "A"),), (3, 4, 5), max_recoveries=2))
     assert check_session(told) == ()
     given_up = [fact for fact in told.facts() if isinstance(fact, Suspended)]
     assert [(fact.why, fact.run) for fact in given_up] == [("crashed", "r-A")]
