@@ -146,6 +146,18 @@ def test_folders_of_any_depth_are_listed_and_searched(box: Toolbox):
     box.do("shell", command="rm -rf d", timeout=60)
 
 
+@pytest.mark.requirement("D7")
+@pytest.mark.parametrize(
+    "path", ["d/" * (MAX_DEPTH + 1) + "x", "new/" + "x" * 300, "new/" + "ä" * 200 + "/x"]
+)
+def test_a_file_that_cannot_be_written_leaves_no_folder_behind(path, box: Toolbox):
+    before = sorted(box.workspace.iterdir())
+    for tool, arguments in {"write_file": {"content": "x"}, "append_file": {"content": "x"}}.items():
+        outcome = box.do(tool, path=path, **arguments)
+        assert (outcome.status, "more than" in outcome.text or "too long" in outcome.text) == ("failed", True)
+    assert sorted(box.workspace.iterdir()) == before
+
+
 @pytest.mark.requirement("R11")
 def test_a_line_break_in_a_name_begins_no_entry(box: Toolbox):
     (box.workspace / "a\nb (1 bytes)").write_text("here")

@@ -25,6 +25,7 @@ from turnbuckle.tools.spec import ToolContext, ToolError
 from turnbuckle.turn.consent import rule_for, stricter
 
 MAX_LINKS = 40
+LONGEST_NAME = 255  # bytes of one name, on every file system that matters here
 MAX_DEPTH = 128
 """Folders inside of each other. Each of them is held open on the way."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -148,6 +149,8 @@ class _Walk:
             os.close(self._stack.pop())
 
     def to(self, parts: list[str], *, make_folders: bool) -> OpenedPath:
+        if make_folders:
+            self._refuse_impossible(parts)
         waiting = list(reversed(parts))
         while waiting:
             step = waiting.pop()
@@ -165,6 +168,14 @@ class _Walk:
             else:
                 self._down(step, make_folders=make_folders)
         return OpenedPath(self._stack[-1], ".", "/".join(self._names) or ".")
+
+    def _refuse_impossible(self, parts: list[str]) -> None:
+        """What cannot be written is not begun: no folder is left behind."""
+        names = [part for part in parts if part not in (".", "", "..")]
+        if len(names) > MAX_DEPTH + 1:
+            raise ToolError(f"{self._path[:200]} goes through more than {MAX_DEPTH} folders")
+        if long := next((name for name in names if len(os.fsencode(name)) > LONGEST_NAME), ""):
+            raise ToolError(f"{long[:200]}…: File name too long")
 
     def _up(self) -> None:
         if len(self._stack) == 1:
