@@ -28,8 +28,8 @@ STEPS: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 POINTS = [
-    "after-append:RunStarted:1",
-    *(f"{side}-append:ModelAsked:{n}" for n in (1, 2, 4) for side in ("before", "after")),
+    "after-append:RunStarted:1",  # the first question to the model is stored with it
+    *(f"{side}-append:ModelAsked:{n}" for n in (2, 4) for side in ("before", "after")),
     *(f"{side}-append:Streamed:{n}" for n in (1, 2, 4) for side in ("before", "after")),
     *(f"{side}-append:ToolStarted:{n}" for n in (1, 2, 3) for side in ("before", "after")),
     *(f"{side}-append:ToolFinished:{n}" for n in (1, 2, 3) for side in ("before", "after")),
