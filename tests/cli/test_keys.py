@@ -56,7 +56,8 @@ def test_a_key_is_revoked_by_a_name_that_only_one_good_key_has(tmp_path):
     assert f"{laptop}, laptop, is revoked" in command(tmp_path, "keys", "revoke", "laptop").err
     several = command(tmp_path, "keys", "revoke", "phone")
     assert (several.code, phone in several.err, other in several.err) == (2, True, True)
-    assert command(tmp_path, "keys", "revoke", phone).code == 0
+    revoked = msgspec.json.decode(command(tmp_path, "keys", "revoke", phone, "--json").out)
+    assert (revoked["id"], revoked["revoked"] is not None) == (phone, True)
     assert f"{other}, phone, is revoked" in command(tmp_path, "keys", "revoke", "phone").err
     assert command(tmp_path, "keys", "revoke", "phone").code == 2
     after = file.keys()

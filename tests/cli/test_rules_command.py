@@ -24,7 +24,8 @@ def test_a_rule_is_listed_and_taken_away_by_a_command(tmp_path: Path):
     assert set(row) == set(DOCUMENT["components"]["schemas"]["RuleView"]["properties"])
     listed = command(tmp_path, "rules", "list").out
     assert all(word in listed for word in (row["id"], "ann", '"shell:make test" = "allow"'))
-    assert command(tmp_path, "rules", "remove", row["id"]).code == 0
+    gone = msgspec.json.decode(command(tmp_path, "rules", "remove", row["id"], "--json").out)
+    assert gone == {"id": row["id"], "object": "rule", "deleted": True}
     assert book.all() == ()
     unknown = command(tmp_path, "rules", "remove", row["id"])
     assert (unknown.code, "turnbuckle rules list" in unknown.err) == (2, True)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 
+import msgspec
 import pytest
 from support.journals.postgres_bench import PostgresBench
 from support.postgres.server import shared_server
@@ -173,6 +174,10 @@ def test_the_command_moves_and_says_what_to_set(tmp_path, monkeypatch, capsys):
     assert "all compared" in told.out
     assert 'files = ".turnbuckle"' in told.out
     assert "sw0rdfish" not in told.out + told.err
+    assert run("move", place, "back", "--json") == 0
+    counts = msgspec.json.decode(capsys.readouterr().out)
+    assert (counts["target"], counts["items"] > 0) == ("back", True)
+    assert counts["written"] == counts["items"] + counts["words"]
     monkeypatch.setenv("TURNBUCKLE_DATA", place)
     assert run("runs", "show") == 0
     assert "harbour" in capsys.readouterr().out

@@ -65,7 +65,7 @@ def list_keys(*, config: Config = None, as_json: Json = False) -> int:
 
 
 @app.command
-def revoke(key: str, /, *, config: Config = None) -> int:
+def revoke(key: str, /, *, config: Config = None, as_json: Json = False) -> int:
     """Revoke a key at once, also for clients that use it now. Servers on a database know it within half a
     second.
 
@@ -79,7 +79,10 @@ def revoke(key: str, /, *, config: Config = None) -> int:
         gone = revoke_key(loaded, _id_of(all_keys(loaded), key))
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
-    echo(f"{gone.id}, {gone.name}, is revoked", err=True)
+    if as_json:
+        echo_json(_row(gone))
+    else:
+        echo(f"{gone.id}, {gone.name}, is revoked", err=True)
     return OK
 
 

@@ -3,11 +3,13 @@
 import os
 import sys
 
+import msgspec
 from cyclopts import App
 
 from turnbuckle.cli.config import fail
-from turnbuckle.cli.echo import echo
+from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR
+from turnbuckle.cli.options import Json
 from turnbuckle.cli.run import guarded
 from turnbuckle.journal.address import is_database, shown
 from turnbuckle.journal.moving import Moved
@@ -19,7 +21,7 @@ app = App(name="move")
 
 
 @app.default
-def move(source: str, target: str, /) -> int:
+def move(source: str, target: str, /, *, as_json: Json = False) -> int:
     """Copy a whole journal to another place: from a folder to a database, from a database to a folder, or to
     another one of the same kind. Nothing may write to either meanwhile.
 
@@ -38,11 +40,14 @@ def move(source: str, target: str, /) -> int:
     """
     if _plain(source) == _plain(target):
         return fail("source and target are the same place", USAGE_ERROR)
-    return guarded(lambda: _move(source, target))
+    return guarded(lambda: _move(source, target, as_json))
 
 
-async def _move(source: str, target: str) -> int:
+async def _move(source: str, target: str, as_json: bool) -> int:
     moved = await move_journal(source, target, _tell)
+    if as_json:
+        echo_json({"target": shown(target), **msgspec.to_builtins(moved)})
+        return OK
     counts = f"{moved.streams:,} streams, {moved.items:,} items, {moved.words:,} texts to search"
     echo(f"moved to {shown(target)}: {counts}; all compared, {moved.written:,} written this time")
     if is_database(target):

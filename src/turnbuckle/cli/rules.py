@@ -52,7 +52,9 @@ def list_rules(*, server: Server = "", key: Key = "", config: Config = None, as_
 
 
 @app.command
-def remove(rule: str, /, *, server: Server = "", key: Key = "", config: Config = None) -> int:
+def remove(
+    rule: str, /, *, server: Server = "", key: Key = "", config: Config = None, as_json: Json = False
+) -> int:
     """Remove a rule. The next call that it would have allowed asks first.
 
     Parameters
@@ -69,7 +71,10 @@ def remove(rule: str, /, *, server: Server = "", key: Key = "", config: Config =
                 await _removed(config, rule)
             except RuleUnknown as error:
                 return fail(f"{error}; `turnbuckle rules list` shows them all", USAGE_ERROR)
-        echo(f"{rule} is removed", err=True)
+        if as_json:
+            echo_json({"id": rule, "object": "rule", "deleted": True})
+        else:
+            echo(f"{rule} is removed", err=True)
         return OK
 
     return guarded(act)
