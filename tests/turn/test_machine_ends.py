@@ -112,6 +112,20 @@ def test_a_stop_while_the_model_speaks_keeps_what_it_said():
     assert (fold.turn.outcome.kind, fold.turn.shown) == ("cancelled", "Hel")
 
 
+@pytest.mark.requirement("H6")
+@pytest.mark.parametrize(("keeps", "why"), [(True, "interrupted"), (False, "stopped")])
+def test_the_end_of_a_run_tells_an_interrupt_from_a_stop(keeps, why):
+    at_once = after(START, StopAsked(5.0, keeps=keeps))
+    speaking = after(START, ask(), burst(TextDelta(0, "Hel")), StopAsked(4.0, keeps=keeps))
+    speaking.take(burst(Cut(failure("cancelled", "stopped"))))
+    forced = after(START, ask(), burst(TextDelta(0, "Hel")), StopAsked(4.0, keeps=True))
+    for fact in (StopAsked(4.5, keeps=keeps), burst(Cut(failure("cancelled", "stopped")))):
+        forced.take(fact)
+    for fold in (at_once, speaking, forced):
+        assert recorded(fold) == ()
+        assert (fold.turn.outcome.kind, fold.turn.outcome.why) == ("cancelled", why)
+
+
 def test_a_stop_that_comes_between_a_decision_and_its_record_still_ends_the_run():
     fold = after(
         START, ask(), burst(RESET), StopAsked(4.0), Decided(4.0, 1, "cut_by_transport", (), Retry(9.0))

@@ -145,7 +145,7 @@ def apply(turn: Turn, taken: Input, policy: Policy, *, sending: bool = False) ->
         case RunLeft():
             return replace(turn, left=True)
         case StopAsked():
-            return turn if turn.phase == "ended" else _stop(turn)
+            return turn if turn.phase == "ended" else _stop(turn, taken.keeps)
         case RunEnded(_, outcome):
             return replace(turn, phase="ended", outcome=outcome)
     assert_never(taken)
@@ -351,8 +351,8 @@ def _claimed(turn: Turn, kept: bool) -> Turn:
     return replace(turn, calls=marked, orphan=streaming, tally=tally, left=False)
 
 
-def _stop(turn: Turn) -> Turn:
-    turn = replace(turn, stopping=True)
+def _stop(turn: Turn, keeps: bool) -> Turn:
+    turn = replace(turn, stopping=True, interrupted=keeps)
     if turn.phase in ("streaming", "deciding", "compacting", "tools", "ending"):
         return turn  # what is under way ends first, and says how; what is over stays as it is
     return replace(turn, phase="ending", giving_up=GiveUp("cancelled", "stopped"))
@@ -366,4 +366,5 @@ def _outcome(turn: Turn, policy: Policy) -> Outcome:
         why = f"{', '.join(turn.unasked)} needed approval, and nobody could be asked"
         return Outcome("partial", why, failure("consent", why), drafts)
     given_up = given_up or GiveUp("partial", "a call was cut on its way and never finished")
-    return Outcome(given_up.kind, calls.told_at_end(turn, given_up.why, policy), turn.failure, drafts)
+    why = "interrupted" if turn.interrupted and given_up.kind == "cancelled" else given_up.why
+    return Outcome(given_up.kind, calls.told_at_end(turn, why, policy), turn.failure, drafts)

@@ -240,6 +240,8 @@ class Turn(Struct, frozen=True):
     unasked: tuple[str, ...] = ()
     """Tools of which a call did not run because it needed consent, and there was nobody to ask."""
     stopping: bool = False
+    interrupted: bool = False
+    """It is stopping by an interrupt: the conversation goes on from what there is."""
     giving_up: GiveUp | None = None
     failure: Failure | None = None
     """What the turn was given up for."""

@@ -137,9 +137,10 @@ function interruptedWords(span, now) {
 }
 
 function endWords(outcome) {
-  const words = { completed: "Completed", partial: "Ended in part", cancelled: "Stopped", failed: "Failed" };
+  const cancelled = outcome.why === "interrupted" ? "Interrupted" : "Stopped";
+  const words = { completed: "Completed", partial: "Ended in part", cancelled, failed: "Failed" };
   const drafts = outcome.drafts.length ? ` ${capital(many(outcome.drafts.length, "draft"))} kept.` : "";
-  const why = outcome.why && outcome.why !== "stopped" ? `: ${outcome.why}` : "";
+  const why = outcome.why && outcome.why !== cancelled.toLowerCase() ? `: ${outcome.why}` : "";
   const told = `${words[outcome.kind] || capital(outcome.kind)}${why}`;
   return `${told}${/[.!?]$/.test(told) ? "" : "."}${drafts}`;
 }
