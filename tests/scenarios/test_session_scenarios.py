@@ -42,9 +42,9 @@ def test_S4_a_run_without_a_driver_is_no_running_run_and_goes_on_by_the_normal_c
 @pytest.mark.requirement("G5")
 def test_S7_deaths_with_progress_between_them_do_not_end_a_turn_and_without_they_do():
     """Given one death after the other, then the turn goes on as long as each life brings something."""
-    with_progress = play(Plot((Deed("say", 0, "tool A"),), (5, 9, 13), max_recoveries=1))
+    with_progress = play(Plot((Deed("say", 0, "tool A"),), (4, 8, 12), max_recoveries=1))
     assert check_session(with_progress) == ()
-    without = play(Plot((Deed("say", 0, "A"),), (4, 5), max_recoveries=1))
+    without = play(Plot((Deed("say", 0, "A"),), (3, 4), max_recoveries=1))
     assert outcome(without, "r-A").kind == "failed"
     assert "came back 2 times" in outcome(without, "r-A").why
 

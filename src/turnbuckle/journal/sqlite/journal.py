@@ -84,7 +84,7 @@ class SqliteJournal(LiveWrites):
         self._wall = wall
         self._live: dict[str, Live] = {}
         self._hot = HotTails() if hot is None else hot
-        self._unlisted: set[str] = set()
+        self._unlisted: dict[str, PendingWrite | None] = {}
         self._large: set[str] = set()  # streams that hold large items, as far as that is known
         self._page_turn = asyncio.Lock()
         self._search = Search(folder / DATABASE, connect)
@@ -170,6 +170,8 @@ class SqliteJournal(LiveWrites):
     ) -> list[StreamRow]:
         self._check_open()
         if self._unlisted and (wanted.kind is UNSET or wanted.name in self._unlisted):
+            for name in tuple(self._unlisted):
+                self._store_claim(name)
             with suppress(StorageError):  # whoever writes is told; what is there can be read all the same
                 await self._committer.settled()
         found: list[StreamRow] = []
@@ -359,6 +361,7 @@ class SqliteJournal(LiveWrites):
             live.take("drop", math.inf)  # so that nobody claims it while it goes
         for live, new in parts:
             self._accept(live, new)
+            self._store_claim(live.name)
         lives = tuple(live for live, _ in parts)
         work = PendingWrite(lives, Grade.SYNCED, [row for _, new in parts for row in new], statements, settle)
         await self._committer.commit(work)

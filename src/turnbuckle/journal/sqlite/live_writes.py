@@ -36,27 +36,33 @@ class LiveWrites(LiveClaims):
     _committer: Committer
     _wall: Callable[[], float]
     _last_key: int
-    _unlisted: set[str]
-    """New streams whose claim is on its way to the index."""
+    _unlisted: dict[str, PendingWrite | None]
+    """New streams whose claim is not in the index, and what will put it there; None if that is on its way."""
 
     def _live_named(self, stream: str) -> Live | None:
         return self._live.get(stream)
 
     def _claim_soon(self, live: Live, claim: Claim) -> None:
         """The claim of a stream that begins is stored with its first items: in one transaction, or not at
-        all. Nobody waits for it but who lists streams."""
+        all, however many passes of the loop lie between them. Nobody waits for it but who lists streams."""
 
         def settle(error: StorageError | None) -> None:
-            self._unlisted.discard(live.name)
+            self._unlisted.pop(live.name, None)
             if error is not None and live.is_newest(claim.epoch):
                 live.let_go()
             self._settle(live, [], error, makes=True)
 
-        self._unlisted.add(live.name)
         live.key = self._last_key = self._last_key + 1
         row = rows.make_stream(live.key, live.name, claim.epoch, self._wall(), claim.owner)
         self._accept(live, [])
-        self._committer.add(PendingWrite((live,), Grade.FLUSHED, [], [row], settle))
+        self._unlisted[live.name] = PendingWrite((live,), Grade.FLUSHED, [], [row], settle)
+
+    def _store_claim(self, stream: str) -> None:
+        """Put the claim of a new stream on its way, if it waits for its first items."""
+        work = self._unlisted.get(stream)
+        if work is not None:
+            self._unlisted[stream] = None
+            self._committer.add(work)
 
     async def _commit_row(
         self, live: Live, grade: Grade, change: Callable[[int, float], list[rows.Statement]], size: int = 0
@@ -89,6 +95,8 @@ class LiveWrites(LiveClaims):
             (live,), grade, new, statements, lambda error: self._settle(live, new, error, makes=makes)
         )
         work.size = max(work.size, size)
+        if self._unlisted:
+            self._store_claim(live.name)
         await self._committer.commit(work)
 
     def _accept(self, live: Live, new: list[rows.ItemRow]) -> None:
