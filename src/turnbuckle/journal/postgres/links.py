@@ -62,6 +62,10 @@ SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.p
 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 AND (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended($1, 0) LIMIT 1"""
+_TIMELINE = "SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint"
+"""How often a standby has taken the place of this database's primary, counted from one."""
+_EPOCHS_OF_ONE, _MOST_TIMELINES = 1 << 12, 1 << 9
+"""Together they are below 2**21, so that the numbers of items stay exact in JavaScript."""
 _POOLER = (
     "{shown} leads to a connection pooler. Turnbuckle keeps a few connections of its own, with locks and "
     "notifications that a pooler would mix up: name the database server itself"
@@ -81,6 +85,10 @@ def channel_of(address: Address) -> str:
 
 class KeptAlive(asyncpg.Connection):  # type: ignore[misc]
     """The kernel finds out that the other side is gone, where it can. The driver has no setting for it."""
+
+    first_epoch = 0
+    """A standby may not have received the last claims of the primary whose place it took. Claims that it
+    gives have numbers from here on, so that none is given twice."""
 
     def __init__(self, protocol: Any, transport: asyncio.Transport, *more: Any) -> None:
         super().__init__(protocol, transport, *more)
@@ -209,10 +217,19 @@ async def connect(
     if node:
         try:
             await made.execute("SELECT pg_advisory_lock_shared($1)", node)
+            made.first_epoch = await _first_epoch(made)
         except BaseException:
             made.terminate()
             raise
     return made
+
+
+async def _first_epoch(connection: Connection) -> int:
+    try:
+        timeline = await connection.fetchval(_TIMELINE)
+    except asyncpg.PostgresError:  # a service that does not show its log, and may not have any
+        return 0
+    return int(min(timeline - 1, _MOST_TIMELINES - 1)) * _EPOCHS_OF_ONE
 
 
 async def check_server(connection: Connection, address: Address) -> None:

@@ -159,6 +159,7 @@ async def take_claim(
     `least` is the smallest epoch that may be given. The moment is that of the world, that of claims, and for
     how long a database that was started knows nobody."""
     wall, now, patience = moment
+    least = max(least, connection.first_epoch)
     given = name, wall, owner, node, now, seconds, is_left, patience, least
     taken = await connection.fetchrow(_CLAIM, *given)
     if taken is None:
