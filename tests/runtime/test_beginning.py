@@ -1,4 +1,4 @@
-"""A model is asked while the beginning of its run is being stored; nothing else happens before that is done."""
+"""The beginning of a run and its first question are one append, and nobody outside hears of it before it is stored."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -116,13 +116,13 @@ class Place:
 
 
 @pytest.mark.requirement("E1")
-def test_a_model_is_asked_while_the_beginning_is_stored_and_all_that_it_causes_waits_for_it():
+def test_a_beginning_is_one_append_and_no_model_is_asked_before_it_is_stored():
     clock = VirtualClock()
 
     async def main() -> bool:
         place = Place(clock)
         beginning = await place.begun()
-        assert place.model.asked == 1
+        assert place.model.asked == 0
         assert await place.stored() == place.seen == []
         assert place.tools.ran == 0
         assert place.runs.all_live == ()
@@ -142,7 +142,7 @@ def test_a_model_is_asked_while_the_beginning_is_stored_and_all_that_it_causes_w
 
 
 @pytest.mark.requirement("E10")
-def test_a_beginning_that_cannot_be_stored_is_told_and_its_model_is_left():
+def test_a_beginning_that_cannot_be_stored_is_told_and_its_model_is_never_asked():
     clock = VirtualClock()
 
     async def main() -> bool:
@@ -152,7 +152,7 @@ def test_a_beginning_that_cannot_be_stored_is_told_and_its_model_is_left():
         place.journal.gate.set()
         with pytest.raises(StorageFailed):
             await beginning
-        assert (place.model.asked, place.model.closed) == (1, 1)
+        assert place.model.asked == 0
         assert await place.stored() == place.seen == []
         assert (place.tools.ran, place.runs.all_live) == (0, ())
         assert isinstance(await place.journal.claim("r2", "another", 60), Claim)
@@ -171,7 +171,7 @@ def test_whoever_begins_and_goes_away_before_it_is_stored_leaves_nothing_at_work
         beginning.cancel()
         await asyncio.wait({beginning})
         assert beginning.cancelled()
-        assert (place.model.closed, place.tools.ran, place.runs.all_live) == (1, 0, ())
+        assert (place.model.asked, place.tools.ran, place.runs.all_live) == (0, 0, ())
         place.journal.gate.set()
         assert isinstance(await place.journal.claim(RunId("r2"), "another", 60), Claim)
         return True

@@ -256,9 +256,8 @@ class Driver:
 
     async def steer(self, message: str, messages: tuple[Message, ...], origin: Origin) -> bool:
         """Store what somebody says into the turn. False if it has ended: then it takes nothing in."""
-        return await self._log.append(
-            [UserSpoke(self._wall(), message, messages, origin=origin)], waits=False
-        )
+        spoken = UserSpoke(self._wall(), message, messages, origin=origin)
+        return await self._log.append([spoken], waits=False)
 
     async def answer(
         self, approval: str, verdict: PersonsAnswer, by: str, text: str = "", always: bool = False
@@ -393,6 +392,7 @@ class Driver:
             request = shaped(request, self.turn, way)
         free_text = FreeTextCalls(free_text_names(request.tools, asked.protocol))
         hearing = Hearing(self._log, attempt, speech, free_text, halt, self._wall, given)
+        await self._log.beginning_stored()
         async with closed_behind(self._model.attempt(route.name, request, halt)) as bursts:
             hearing.join(bursts)
             async for events in bursts:

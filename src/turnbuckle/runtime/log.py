@@ -105,7 +105,7 @@ def _size(message: Message) -> int:
 
 class RunLog:
     """Appends facts and folds them. A fact is folded only when it is stored, so nothing is acted on that
-    could be lost. Only the beginning of a run is folded while it is being stored, to ask its model."""
+    could be lost. Only the beginning of a run is folded before, to make the first request of it meanwhile."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class RunLog:
 
     async def begin(self, facts: Sequence[Fact]) -> None:
         """Take in what a run begins with, before `store_beginning` stores it. Until that is done nothing else
-        is stored, so nothing is shown and no tool is run. Only the model is asked meanwhile."""
+        is stored, so nothing is shown and no tool is run. Only the first request is made meanwhile."""
         await self._lock.acquire()
         self._beginning = []
         self.append_to_beginning(facts)
@@ -227,7 +227,7 @@ class RunLog:
         facts = self._beginning
         assert facts is not None
         try:
-            await asyncio.sleep(0)  # whoever drives the run comes as far as to ask its model
+            await asyncio.sleep(0)  # whoever drives the run comes as far as its first request
             self._is_stored_now = True
             items = [encode(fact) for fact in facts]
             self.head = self._folded = await self._stored(items, Grade.SYNCED, note, waits=False)
@@ -242,6 +242,15 @@ class RunLog:
         finally:
             self._beginning = None
             self._lock.release()
+
+    async def beginning_stored(self) -> None:
+        """Wait until what the run begins with is stored: nobody outside hears of it before. Raises if it
+        could not be."""
+        if self._beginning is not None:
+            async with self._lock:
+                pass
+            if self._mistake is not None:
+                raise self._mistake
 
     @property
     def is_free(self) -> bool:

@@ -37,8 +37,8 @@ class Running:
     async def begin(
         self, facts: tuple[Fact, ...], note: IndexUpdate, work: Coroutine[Any, Any, Outcome]
     ) -> None:
-        """Store what it begins with, while `work` begins to drive it: as far as to ask its model, whose
-        answer waits for the store. Raises `JournalError`; then it is not driven any more."""
+        """Store what it begins with, while `work` begins to drive it: as far as the first request to its
+        model, which waits for the store. Raises `JournalError`; then it is not driven any more."""
         await self.log.begin(facts)
         self.drive(work)
         try:

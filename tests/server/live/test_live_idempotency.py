@@ -123,7 +123,7 @@ def test_a_server_that_dies_at_every_point_between_a_key_and_its_run_begins_that
 
     replies, runs, asked, code = run_process_scenario(scenario, tmp_path, model_by_phase())
     assert code == 0
-    assert 1 <= asked <= 3  # a model is asked while its run is being stored, and two die there
+    assert asked == 1
     assert len(runs) == 1
     assert {(reply.status, reply.headers["x-turnbuckle-run"]) for reply in replies} == {(200, runs[0])}
     assert {reply.json["choices"][0]["message"]["content"] for reply in replies} == {LAST}
