@@ -24,7 +24,7 @@ from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import Cut, Ended, Event, FinishNoted, TextDelta
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
-from turnbuckle.vocab.messages import Message, TextPart, text_of
+from turnbuckle.vocab.messages import Message, TextPart, text_of, title_words
 from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.vocab.tooling import ToolOutcome
 
@@ -265,6 +265,12 @@ def test_a_title_has_no_text_of_attached_files_and_a_search_finds_both() -> None
 def test_a_title_ends_before_a_block_of_code(text: str, title: str) -> None:
     said = (Message("user", (TextPart(text),)),)
     assert NewRun(said).title == title_of(said) == title
+
+
+@pytest.mark.requirement("R1")
+def test_a_title_is_looked_for_at_the_beginning_of_a_message_however_long_it_is() -> None:
+    parts = (TextPart(" \n"), TextPart("\n  Look. " + "x" * 1_000_000 + "\n```\ncode\n```"))
+    assert title_words(parts) == "Look. " + "x" * 9_994
 
 
 class BreaksWhenCancelled(Hangs):

@@ -104,6 +104,7 @@ class Message(Struct, frozen=True):
 
 BORDER = "\n\n"
 """What stands between two texts of one message where they must be one."""
+_LOOKED_AT = 10_000  # characters for a title, which is far shorter than a message may be
 _FENCE = re.compile(r"^[ ]{0,3}(?:`{3}|~{3})", re.M)
 
 
@@ -130,7 +131,8 @@ def words_of(parts: tuple[Part, ...]) -> str:
 
 def title_words(parts: tuple[Part, ...]) -> str:
     """What of a message can be its title: its first text, without the files and the code that follow."""
-    said = next((part.text for part in parts if isinstance(part, TextPart) and part.text.strip()), "")
+    texts = (part.text for part in parts if isinstance(part, TextPart))
+    said = next((text for text in texts if text and not text.isspace()), "").lstrip()[:_LOOKED_AT]
     before = _FENCE.split(said, maxsplit=1)[0]
     return before if before.strip() else said
 
