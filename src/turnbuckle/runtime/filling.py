@@ -39,7 +39,7 @@ async def fill_gaps(journal: Journal, environment: Environment) -> int:
 
 async def _fill(journal: Journal, conversations: Conversations, change: Replacing, session: SessionId) -> int:
     """A lost run is taken to have stood on the one before it, which is so unless something was undone or
-    begun anew between."""
+    begun fresh between."""
     rows = sorted(await listed(journal, StreamQuery(kind=RUN, parent=session)), key=lambda row: row.born)
     names = {row.name for row in rows} | {SESSION, ""}
     before, lost = await _beginning(journal, session), dict[RunId, RunId]()
