@@ -454,6 +454,6 @@ def _named_texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _named_texts(inner, str(key))
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, (list, tuple)):
         for inner in value:
             yield from _named_texts(inner, name)

@@ -269,7 +269,7 @@ class Attempt:
         if isinstance(events[-1], Cut) or self._watch.skipped:
             events = self._discreet(events)
         last = events[-1]
-        assert isinstance(last, Ended | Cut)
+        assert isinstance(last, (Ended, Cut))
         self.last = last
         self._watch.over = True
         self._settle()

@@ -97,7 +97,7 @@ class Models:
 
     def note(self, route: RouteName, events: list[Event]) -> None:
         """Learn from how an attempt ended."""
-        if events and isinstance(events[-1], Ended | Cut):
+        if events and isinstance(events[-1], (Ended, Cut)):
             self._health.note(route, events[-1], self._clock.now())
 
     def activity(self) -> tuple[Activity, ...]:

@@ -287,7 +287,7 @@ class Narration:
         self._flush(out)
         self._card = self._cards.take(event, attempt, out)
         self._growing = (CallArgs, attempt, event.block) if isinstance(event, CallArgs) else _NOTHING
-        if not self._arguments and isinstance(event, CallArgs | CallRewritten):
+        if not self._arguments and isinstance(event, (CallArgs, CallRewritten)):
             out.pop()
 
     def _grow(self, fact: Streamed, event: CallArgs | ReasoningDelta) -> list[Told]:

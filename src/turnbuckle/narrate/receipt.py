@@ -148,7 +148,7 @@ class _Seen:
     def _streamed(self, fact: Streamed) -> None:
         self._received += sum(len(event.text) for event in fact.events if isinstance(event, _RECEIVED))
         asked, last = self._asked, fact.events[-1] if fact.events else None
-        if asked is None or not isinstance(last, Ended | Cut):
+        if asked is None or not isinstance(last, (Ended, Cut)):
             return
         if self._stop is not None and isinstance(last, Cut):
             self._cut = StoppedModelCall(asked.route, asked.model, self._received)

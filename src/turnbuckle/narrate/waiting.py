@@ -42,6 +42,7 @@ from turnbuckle.vocab.events import (
 from turnbuckle.vocab.tooling import FINISH_CALL, REST_OF_A_CALL
 
 Doing = Literal["text", "reasoning", "arguments"]
+_CALLS = frozenset({CallArgs, CallNamed, CallStarted})
 _FULL_UP = ("rate_limited", "overloaded")
 _NOTHING = Waiting()
 
@@ -181,6 +182,8 @@ class WaitingFold:
                 self.doing = "text"
             elif kind is ReasoningDelta:
                 self.doing = "reasoning"
+            elif kind not in _CALLS:
+                continue
             elif isinstance(event, CallArgs):
                 self.doing = "arguments"
                 self.characters += len(event.text)
@@ -188,8 +191,6 @@ class WaitingFold:
                 self.doing, self.call, self.characters = "arguments", self._name(event.name) or "a call", 0
             elif isinstance(event, CallNamed):
                 self.doing, self.call = "arguments", self._name(event.name) or self.call
-            else:
-                continue
             heard = True
         if heard:
             self._kind = "provider"

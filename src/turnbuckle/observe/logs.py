@@ -104,7 +104,7 @@ class _Form(logging.Formatter):
         args = record.args
         if not (args and isinstance(args, tuple) and hasattr(record, "event")):
             return self._clean(record.getMessage())
-        if not all(isinstance(each, str | int | float) for each in args):
+        if not all(isinstance(each, (str, int, float)) for each in args):
             return self._clean(record.getMessage())
         return str(record.msg) % tuple(
             [self._clean_field(each) if isinstance(each, str) else each for each in args]

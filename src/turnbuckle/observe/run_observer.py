@@ -146,7 +146,7 @@ class RunObserver:
             self._tell(lambda onlooker: onlooker.gone(seen))
 
     def _take(self, run: str, known: RunStats | None, fact: Fact) -> None:
-        if known is None or isinstance(fact, RunStarted | RunClaimed):
+        if known is None or isinstance(fact, (RunStarted, RunClaimed)):
             known = self._begin(run, known, fact)
         seen = known
         if isinstance(fact, ModelAsked):
@@ -158,7 +158,7 @@ class RunObserver:
             seen.tools[fact.call_id] = fact
         elif isinstance(fact, ToolFinished):
             seen.tools.pop(fact.call_id, None)
-        elif isinstance(fact, RunEnded | RunLeft):
+        elif isinstance(fact, (RunEnded, RunLeft)):
             self._runs.pop(run, None)
 
     def _begin(self, run: str, known: RunStats | None, fact: Fact) -> RunStats:
@@ -186,7 +186,7 @@ class RunObserver:
                 seen.finish = event.finish
             elif isinstance(event, Started):
                 seen.reply_id, seen.model = event.reply_id or seen.reply_id, event.model or seen.model
-            elif isinstance(event, Ended | Cut):
+            elif isinstance(event, (Ended, Cut)):
                 last = event
         if (content or last is not None) and seen.first_at is not None:
             seen.longest_gap = max(seen.longest_gap, fact.at - seen.last_at)

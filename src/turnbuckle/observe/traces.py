@@ -98,7 +98,7 @@ class Traces:
         traced = self._runs[run.run]
         if traced is not None:
             self._take(run, traced, fact)
-        elif isinstance(fact, RunEnded | RunLeft):
+        elif isinstance(fact, (RunEnded, RunLeft)):
             self.gone(run)
 
     def over(self, run: RunStats, call: CallStats) -> None:

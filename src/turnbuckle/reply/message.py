@@ -62,7 +62,7 @@ def _may_stay(part: Part, rules: HistoryRules, model: str) -> bool:
 
 def _unclosed(block: ReplyBlock) -> Part | None:
     """An unfinished block: shown text without the state that would have made it an item, and nothing else."""
-    if isinstance(block, ReplyReasoning | ReplyOpaque | ReplyCall):
+    if isinstance(block, (ReplyReasoning, ReplyOpaque, ReplyCall)):
         return None
     return RefusalPart(block.text) if isinstance(block, ReplyRefusal) else TextPart(block.text)
 
@@ -119,4 +119,4 @@ def _is_hollow(part: Part) -> bool:
     """Nothing to read and nothing to give back."""
     if isinstance(part, RefusalPart):
         return not part.text
-    return isinstance(part, TextPart | ReasoningPart) and not part.text and part.state is None
+    return isinstance(part, (TextPart, ReasoningPart)) and not part.text and part.state is None

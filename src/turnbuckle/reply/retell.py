@@ -32,9 +32,9 @@ def can_retell(messages: tuple[Message, ...]) -> bool:
 
 
 def _is_changed(part: Part) -> bool:
-    if isinstance(part, TextPart | ReasoningPart):
+    if isinstance(part, (TextPart, ReasoningPart)):
         return part.state is not None
-    return isinstance(part, CallPart | ResultPart | OpaquePart)
+    return isinstance(part, (CallPart, ResultPart, OpaquePart))
 
 
 def retold(messages: tuple[Message, ...], count: int) -> tuple[Message, ...]:
@@ -68,7 +68,7 @@ def _parts(message: Message, names: dict[str, str]) -> Iterator[Part]:
                 yield TextPart(
                     f"[Runtime] The call of {names.get(call_id, 'a tool')} {what}:\n{text_of(content)}\n"
                 )
-                yield from (other for other in content if isinstance(other, ImagePart | FilePart))
+                yield from (other for other in content if isinstance(other, (ImagePart, FilePart)))
             case ReasoningPart() | OpaquePart():
                 pass
             case TextPart(text):

@@ -101,11 +101,11 @@ def _placing(case: _Case) -> Iterator[Violation]:
 
 def _emptiness(case: _Case) -> Iterator[Violation]:
     for index, message in enumerate(case.messages):
-        texts = [part.text for part in message.parts if isinstance(part, TextPart | RefusalPart)]
+        texts = [part.text for part in message.parts if isinstance(part, (TextPart, RefusalPart))]
         solid = [
             part
             for part in message.parts
-            if not isinstance(part, TextPart | RefusalPart) and not is_thought(part)
+            if not isinstance(part, (TextPart, RefusalPart)) and not is_thought(part)
         ]
         if not solid and not any(text.strip() for text in texts):
             yield Violation("empty_message", index, f"a {message.role} message says nothing")
@@ -195,7 +195,7 @@ def _reasoning(case: _Case) -> Iterator[Violation]:
                 yield Violation("refused_reasoning", index, f"{type(part).__name__} that cannot go back")
                 continue
             for piece in (part, *(part.content if isinstance(part, ResultPart) else ())):
-                state = None if isinstance(piece, ReasoningPart | RefusalPart) else piece.state
+                state = None if isinstance(piece, (ReasoningPart, RefusalPart)) else piece.state
                 model = "" if isinstance(piece, OpaquePart) else case.model
                 if state is not None and is_foreign(state, case.rules, model):
                     yield Violation("foreign_state", index, f"state of {state.protocol} {state.model}")

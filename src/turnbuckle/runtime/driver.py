@@ -409,7 +409,7 @@ class Driver:
         self._ways.note(self.turn, route.name, way)
 
     async def _tell(self, route: RouteFacts, attempt: int, said: tuple[Event, ...], notice: str) -> None:
-        price = await self._prices.of(route) if isinstance(said[-1], Ended | Cut) else None
+        price = await self._prices.of(route) if isinstance(said[-1], (Ended, Cut)) else None
         noticed = [Noticed(self._wall(), attempt, notice)] if notice else []
         await self._log.append([*noticed, self._streamed(attempt, said, price)])
 

@@ -279,7 +279,7 @@ class Merging:
                 self._close()
             self._bursts.append((item, fact))
             self._size += len(item.data)
-            if fact.events and isinstance(fact.events[-1], Ended | Cut):
+            if fact.events and isinstance(fact.events[-1], (Ended, Cut)):
                 self._close()
 
     def done(self) -> list[Merge]:

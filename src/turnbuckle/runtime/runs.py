@@ -379,7 +379,7 @@ class Runs:
                     raise asyncio.CancelledError from failed
                 error = failed
             assert error is not None
-            if isinstance(error, RunUnknown | RunHeld) or running.turn.phase == "ended":
+            if isinstance(error, (RunUnknown, RunHeld)) or running.turn.phase == "ended":
                 raise error
             if not isinstance(error, ClaimLost):
                 passes = may_pass(error)

@@ -338,7 +338,7 @@ class SessionWorker(HeldSession):
                 except (WorkerClosed, ClaimLost, Fenced, Conflict, Closed):
                     raise
                 except Exception as error:
-                    known = isinstance(error, StorageError | RunHeld)
+                    known = isinstance(error, (StorageError, RunHeld))
                     log.warning(
                         "the session %s cannot go on now: %s", self.session, error, exc_info=not known
                     )

@@ -97,32 +97,32 @@ class StreamFilter:
             if type(event) not in _LOOKED_AT:
                 out.append(event)
                 continue
+            if isinstance(event, TextDelta):
+                self.characters += len(event.text)
+                self._look_for_circles(event.text, "text")
+                self._block = event.block
+                if self._spoke and event.text and self._seam is None and not self._again:
+                    self._begun.add(event.block)
+                    out.append(event)
+                else:
+                    self._unheard.add(event.block)
+                    self._say(self._joined(event.text), out)
+                continue
             if isinstance(event, _GENERATED):
                 self.characters += len(event.text)
                 self._look_for_circles(event.text, _WHERE.get(type(event), "text"))
             elif isinstance(event, CallStarted):
-                self._look_for_circles(
-                    event.name, "arguments"
-                )  # the same call again and again is a circle, too
+                # The same call again and again is a circle, too.
+                self._look_for_circles(event.name, "arguments")
                 if isinstance(self._seam, AnchoredSeam) and not self._early:
                     self._seam.call_began()
             elif isinstance(event, UsageNoted):
                 self.usage = event.usage
-            if isinstance(event, TextDelta):
-                if self._spoke and event.text and self._seam is None and not self._again:
-                    self._block = event.block
-                    self._begun.add(event.block)
-                    out.append(event)
-                    continue
-                self._block = event.block
-                self._unheard.add(event.block)
-                self._say(self._joined(event.text), out)
-                continue
-            if isinstance(event, StateNoted | FieldsNoted) and "annotations" in event.data:
+            if isinstance(event, (StateNoted, FieldsNoted)) and "annotations" in event.data:
                 self._notes.append(event)
                 self._note(out)
                 continue
-            if isinstance(event, Ended | Cut | BlockClosed | CallStarted):
+            if isinstance(event, (Ended, Cut, BlockClosed, CallStarted)):
                 self._settle(out, cut=isinstance(event, Cut))
                 self._note(out)
             if isinstance(event, Cut) and self._proves_an_end(event):
@@ -134,7 +134,7 @@ class StreamFilter:
             if isinstance(event, BlockClosed) and event.block in self._unheard - self._begun:
                 continue  # for a reader it never began
             out.append(event)
-            self.over = isinstance(event, Ended | Cut)
+            self.over = isinstance(event, (Ended, Cut))
         return tuple(out)
 
     def _note(self, out: list[Event]) -> None:

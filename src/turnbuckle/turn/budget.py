@@ -63,7 +63,7 @@ def characters(messages: tuple[Message, ...]) -> int:
     total = 0
     for message in messages:
         for part in message.parts:
-            if isinstance(part, TextPart | ReasoningPart | RefusalPart):
+            if isinstance(part, (TextPart, ReasoningPart, RefusalPart)):
                 total += len(part.text)
             elif isinstance(part, CallPart):
                 total += len(part.name) + len(part.arguments)

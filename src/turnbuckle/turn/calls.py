@@ -73,7 +73,7 @@ def _startable(turn: Turn, policy: Policy) -> tuple[Command, ...]:
         if call.outcome is not None or handing.is_for_caller(turn, call, policy):
             continue
         alone = policy.tool(call.name).effect != "read"
-        running = sum(isinstance(command, RunTool | SettleTool) for command in commands)
+        running = sum(isinstance(command, (RunTool, SettleTool)) for command in commands)
         if (alone and (commands or busy)) or len(commands) == room or running == SIDE_BY_SIDE:
             break
         if call.orphan:

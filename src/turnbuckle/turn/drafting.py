@@ -96,7 +96,7 @@ class _Keeping:
         turn = self._now
         pending = PendingCall(call.id, call.name, judge(call.arguments).value or {})
         draft, joined = turn.drafts.get(draft_named(pending)), join(turn, pending, self._policy)
-        if draft is None or isinstance(joined, SpliceRefused | str):
+        if draft is None or isinstance(joined, (SpliceRefused, str)):
             return
         if isinstance(joined, Extended):
             grows = len(joined.draft.text) - len(draft.text)

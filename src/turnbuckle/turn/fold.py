@@ -40,7 +40,7 @@ class TurnFold:
     def take(self, fact: Fact) -> None:
         if isinstance(fact, Streamed):
             self._reply.add_all(fact.events)
-            if fact.events and isinstance(fact.events[-1], Ended | Cut):
+            if fact.events and isinstance(fact.events[-1], (Ended, Cut)):
                 reply = self._reply.snapshot()
                 over = AttemptOver(fact.at, fact.attempt, reply, fact.price, fact.worked, fact.resting)
                 self._apply(over)

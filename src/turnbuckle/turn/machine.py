@@ -96,7 +96,7 @@ Input = Fact | AttemptOver
 def apply(turn: Turn, taken: Input, policy: Policy, *, sending: bool = False) -> Turn:
     """The state behind this fact. With `sending`, the history is the one that models are told; else it is
     what was said, also where that was compacted."""
-    idle = isinstance(taken, RunStarted | RunClaimed) or bool(asking.open_in(turn))
+    idle = isinstance(taken, (RunStarted, RunClaimed)) or bool(asking.open_in(turn))
     turn = budget.timed(turn, taken.at, getattr(taken, "worked", UNSET), idle=idle)
     match taken:
         case RunStarted():

@@ -125,7 +125,7 @@ def unsure(messages: Iterable[Message]) -> int:
 def _unsure_of(part: Part) -> int:
     if isinstance(part, ResultPart):
         return sum(map(_unsure_of, part.content))
-    return tokens_of_part(part) if isinstance(part, ImagePart | FilePart | OpaquePart) else 0
+    return tokens_of_part(part) if isinstance(part, (ImagePart, FilePart, OpaquePart)) else 0
 
 
 def _without_data(value: object) -> object:

@@ -268,13 +268,13 @@ def _first_text(error: Mapping[str, Any], *keys: str) -> str:
         value = error.get(key)
         if isinstance(value, str) and value.strip():
             return value.strip()
-        if isinstance(value, list | dict) and value:
+        if isinstance(value, (list, dict)) and value:
             return msgspec.json.encode(value).decode()[:SAID]
     return ""
 
 
 def _word(value: Any) -> str:
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
 
 
 def _plain_words(kind: FailureKind, status: int | None) -> str:

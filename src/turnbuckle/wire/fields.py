@@ -119,7 +119,7 @@ class Fields:
         value = self._given.get(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self._mistyped(name, "a number")
         if not low <= value <= high:
             raise self.refused(name, f"must be between {low:g} and {high:g}.")

@@ -118,7 +118,7 @@ def _openai_to_messages(fields: Fields, made: OtherWords) -> None:
 def _fits(name: str, value: Any) -> bool:
     """Whether others take this value, too. Chat hosts know a `top_k` of -1 or 0 as none, and longer seeds; a
     provider that refuses them would fail what goes well without."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     if name == "top_k":
         return isinstance(value, int) and value > 0

@@ -164,12 +164,12 @@ class Mender:
         fresh = events[start:]
         del events[start:]
         for event in fresh:
-            if isinstance(event, TextDelta | ReasoningDelta | RefusalDelta | CallArgs):
+            if isinstance(event, (TextDelta, ReasoningDelta, RefusalDelta, CallArgs)):
                 text = self._join(event)
                 if text:
                     events.append(type(event)(event.block, text))
                 continue
-            if isinstance(event, BlockClosed | CallClosed) and event.block in self._held:
+            if isinstance(event, (BlockClosed, CallClosed)) and event.block in self._held:
                 half = self._held.pop(event.block)
                 events.append(type(half)(half.block, "\ufffd"))
             events.append(_mended(event))
@@ -186,7 +186,7 @@ class Mender:
 def _mended(event: Event) -> Event:
     fields = {name: getattr(event, name) for name in event.__struct_fields__}
     changed = {
-        name: mend_all(value) for name, value in fields.items() if isinstance(value, str | dict | list)
+        name: mend_all(value) for name, value in fields.items() if isinstance(value, (str, dict, list))
     }
     return msgspec.structs.replace(event, **changed)
 

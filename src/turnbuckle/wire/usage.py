@@ -121,7 +121,7 @@ def _count(found: Mapping[str, Any], *keys: str) -> int | None:
 
 def _is_number(value: Any) -> TypeGuard[int | float]:
     """A number that can be one. JSON can spell integers that no float holds, and this must not raise."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _TOO_MANY
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < _TOO_MANY
 
 
 def _cost(value: Any) -> float | None:

@@ -131,4 +131,4 @@ def _is_plain(messages: History) -> bool:
 
 
 def _is_about_calls(message: Message) -> bool:
-    return message.role == "tool" or any(isinstance(part, CallPart | ResultPart) for part in message.parts)
+    return message.role == "tool" or any(isinstance(part, (CallPart, ResultPart)) for part in message.parts)

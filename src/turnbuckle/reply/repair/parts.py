@@ -142,13 +142,13 @@ def empties(messages: History, terms: Terms) -> Passed:
 
 
 def _is_blank(part: Part) -> bool:
-    return isinstance(part, TextPart | RefusalPart) and not part.text.strip()
+    return isinstance(part, (TextPart, RefusalPart)) and not part.text.strip()
 
 
 def _is_empty(part: Part, blank_too: bool) -> bool:
     if isinstance(part, ReasoningPart):
         return not part.text and part.state is None
-    if isinstance(part, TextPart | RefusalPart):
+    if isinstance(part, (TextPart, RefusalPart)):
         if isinstance(part, TextPart) and part.state is not None and not blank_too:
             return False  # it has no words, but its provider wants it back
         return not (part.text.strip() if blank_too else part.text)
@@ -220,7 +220,7 @@ def _name(part: Part) -> str:
         return f"the call {part.id or '(no id)'}"
     if isinstance(part, ReasoningPart):
         return "reasoning"
-    if isinstance(part, ImagePart | FilePart):
+    if isinstance(part, (ImagePart, FilePart)):
         return "a picture" if isinstance(part, ImagePart) else "a file"
     return (
         "a refusal"

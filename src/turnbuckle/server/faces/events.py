@@ -174,7 +174,7 @@ def _shown(narration: Narration, fact: Fact) -> list[Any]:
     """What clients are told of a fact that does more than go on."""
     values: list[Any] = []
     for value in narration.take(fact):
-        if isinstance(value, RunBegun | UserSaid):
+        if isinstance(value, (RunBegun, UserSaid)):
             values.append(
                 {**_cut_down(fact), "type": "run_begun" if isinstance(value, RunBegun) else "user_said"}
             )

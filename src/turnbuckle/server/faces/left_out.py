@@ -27,7 +27,7 @@ class LeftOut:
 
     def look(self, told: Told) -> None:
         """Note what this client is not told. Fields beside a reply are not part of what it says."""
-        if not isinstance(told, ProviderItem | AnswerFields) or told.protocol == self._protocol:
+        if not isinstance(told, (ProviderItem, AnswerFields)) or told.protocol == self._protocol:
             return
         if isinstance(told, ProviderItem):
             self._name(item_name(told.data))

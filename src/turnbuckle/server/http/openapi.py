@@ -300,7 +300,7 @@ def _read(doc: Operation) -> list[Schema]:
 
 
 def _is_type(schema: Schema) -> bool:
-    return schema is not None and not isinstance(schema, dict | Shape)
+    return schema is not None and not isinstance(schema, (dict, Shape))
 
 
 def _described(kinds: list[Any]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:

@@ -75,7 +75,7 @@ def problem_of(error: errors.TurnbuckleError) -> Problem | None:
     run = getattr(error, "run", "")
     retry_after = (
         _HELD
-        if isinstance(error, errors.RunHeld | errors.ChangingHands)
+        if isinstance(error, (errors.RunHeld, errors.ChangingHands))
         else getattr(error, "retry_after", None)
     )
     return Problem(

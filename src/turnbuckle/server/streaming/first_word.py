@@ -1,4 +1,8 @@
-"""Whether a run has said or done anything that a client could be told, or has failed before that."""
+"""Whether a run has said or done anything that a client could be told, or has failed before that.
+
+Nearly every run begins, asks a model, and that one says a word. So much is seen without a narration; whatever
+else comes is narrated, with all that came before it.
+"""
 
 from collections.abc import Sequence
 
@@ -19,9 +23,10 @@ from turnbuckle.narrate.told import (
     Text,
     ToolBegun,
 )
-from turnbuckle.turn.facts import Fact, Streamed, decode
-from turnbuckle.vocab.events import ReasoningDelta, TextDelta
+from turnbuckle.turn.facts import Fact, ModelAsked, RunStarted, Streamed, decode
+from turnbuckle.vocab.events import FieldsNoted, HeadNoted, ReasoningDelta, Started, TextDelta
 
+_SILENT = frozenset({FieldsNoted, TextDelta})  # of a text nothing but an empty one is left
 _SPOKEN = frozenset({TextDelta, ReasoningDelta})
 _WORDS = (Text, Reasoning, OtherChoice, ToolBegun, QuestionAsked, HandedOver)
 
@@ -30,7 +35,9 @@ class FirstWord:
     """A fold that ends with the first word, or with the run. Nothing of what it took is kept."""
 
     def __init__(self) -> None:
-        self._narration = Narration()
+        self._narration: Narration | None = None
+        self._before: list[Fact] = []  # what came, while it is not narrated
+        self._asked: ModelAsked | None = None
         self.ended = False
         self.failed = False
         """It has ended as failed, without a word."""
@@ -42,10 +49,50 @@ class FirstWord:
         """What its provider said in headers."""
 
     def take(self, items: Sequence[Item]) -> None:
-        for fact in (part for item in items for part in _up_to_a_word(decode(item.data))):
+        for item in items:
             if self.ended:
                 return
-            for told in self._narration.take(fact):
+            fact = decode(item.data)
+            if self._narration is not None:
+                self._narrate(self._narration, fact)
+            elif not self._is_usual(fact):
+                self._narration = Narration()
+                for each in (*self._before, fact):
+                    self._narrate(self._narration, each)
+                self._before.clear()
+
+    def _is_usual(self, fact: Fact) -> bool:
+        """Whether this is how nearly every run begins, so that it is clear what would be told of it."""
+        if type(fact) is RunStarted and not (self._before or fact.notice):
+            self._before.append(fact)
+            return True
+        if type(fact) is ModelAsked and self._asked is None and fact.folding is None and fact.why == "first":
+            self._before.append(fact)
+            self._asked = fact
+            self.route, self.model = fact.route, fact.model
+            return True
+        if type(fact) is not Streamed or self._asked is None or fact.attempt != self._asked.attempt:
+            return False
+        model, headers = self.model, self.headers
+        for event in fact.events:
+            if type(event) is TextDelta and event.text:
+                self.ended, self.model, self.headers = True, model, headers
+                return True
+            if type(event) is Started:
+                model = event.model or model
+            elif type(event) is HeadNoted:
+                headers = tuple(event.headers.items())
+            elif type(event) not in _SILENT:
+                return False
+        self.model, self.headers = model, headers
+        self._before.append(fact)
+        return True
+
+    def _narrate(self, narration: Narration, fact: Fact) -> None:
+        for part in _up_to_a_word(fact):
+            if self.ended:
+                return
+            for told in narration.take(part):
                 if isinstance(told, ModelCalled):
                     self.route, self.model, self.headers = told.route, told.model, ()
                 elif isinstance(told, ModelNamed):

@@ -120,8 +120,7 @@ class RunStreamer:
                 await send(
                     {"type": "http.response.start", "status": 200, "headers": [*STREAM_HEADERS, *headers]}
                 )
-                if opening := dialect.open():
-                    await reader.write(opening)
+                tail.begin(dialect.open())
                 await self._follow(tail)
             end = "ended"
         except ClientGone:
@@ -141,7 +140,8 @@ class RunStreamer:
                 self._audience.reader_left(dropped=end == "cut")
         if end == "ended" or (end == "interrupted" and line.clear):
             farewell = self._farewell(dialect, run, why) if end == "interrupted" else b""
-            await send({"type": "http.response.body", "body": farewell, "more_body": False})
+            last = tail.last_frames() + farewell
+            await send({"type": "http.response.body", "body": last, "more_body": False})
         elif end != "left":
             self._why(run, why)  # it is told to nobody, and not kept for later readers
             line.abort()
@@ -285,9 +285,18 @@ class _RunReader:
         self._after = after
         self._limit = FIRST
         self._more = False  # whether the last page was full; if not, the wait says what has come since
-        self._unsent = b""  # frames of what was handed over, for a client that has to be waited for
+        self._unsent = b""  # frames that go with the next ones, or wait for a client that is slow
         self.fold = fold
         self._reader = reader
+
+    def begin(self, opening: bytes) -> None:
+        """These frames come before all others, in one piece with the first of them if that is there."""
+        self._keep(opening)
+
+    def last_frames(self) -> bytes:
+        """What is left to be sent when the run has ended: it goes in one piece with the end of the answer."""
+        frames, self._unsent = self._unsent, b""
+        return frames
 
     async def follow(self) -> None:
         """To the end of the run, whenever that is. A store that cannot be read now is waited for: whoever
@@ -295,7 +304,6 @@ class _RunReader:
         tries = 0
         while not self.fold.ended:
             try:
-                await self._flush()
                 await self._page()
                 tries = 0
                 if not (self._more or self.fold.ended):
@@ -305,9 +313,9 @@ class _RunReader:
                     raise
                 if not tries:
                     log.warning("a reader of the run %s waits for the store: %s", self.run, error)
+                await self._flush()
                 await asyncio.sleep(pause(tries))
                 tries += 1
-        await self._flush()
 
     async def catch_up(self) -> None:
         """To the end of what is stored."""
@@ -337,19 +345,20 @@ class _RunReader:
             return False
         frames = self.fold.take(items)
         self._after = last.seq
-        reader = self._reader
-        if frames and reader is not None and isinstance(frames, bytes) and not reader.push(frames):
-            self._unsent = frames
+        reader, ended = self._reader, self.fold.ended
+        if frames and reader is not None and isinstance(frames, bytes) and (ended or not reader.push(frames)):
+            self._keep(frames)
             return False
-        return not self.fold.ended
+        return not ended
 
-    async def _flush(self) -> None:
-        frames, self._unsent = self._unsent, b""
-        if frames:
-            await self._write(frames)
+    def _keep(self, frames: bytes) -> None:
+        if frames and self._reader is not None:
+            self._unsent += frames
+            self._reader.is_behind = True
 
-    async def _write(self, frames: bytes) -> None:
-        if self._reader is not None:
+    async def _flush(self, more: bytes = b"") -> None:
+        frames, self._unsent = self._unsent + more, b""
+        if frames and self._reader is not None:
             await self._reader.write(frames)
 
     async def _page(self) -> bool:
@@ -359,14 +368,18 @@ class _RunReader:
             raise WordsLost(f"the last of what was told of the run {self.run} is lost")
         if not items:
             self._more = False
+            await self._flush()
             return False
         self._after = items[-1].seq
         much = self._more = len(items) >= min(limit, self._limit)
         frames = self.fold.take(items)
         del items  # while the send waits, only the frames are kept
-        if isinstance(frames, bytes) and frames:
+        if isinstance(frames, bytes):
+            if self.fold.ended:
+                self._keep(frames)
+                return True
             much = much or len(frames) >= LARGE
-            await self._write(frames)
+            await self._flush(frames)
         if much:
             await asyncio.sleep(0)  # a long replay must not hold up those who read live
         return True

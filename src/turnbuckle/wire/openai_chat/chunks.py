@@ -136,4 +136,4 @@ def _members(extra: Mapping[str, Any]) -> bytes:
 
 
 def _is_short(value: Any) -> bool:
-    return len(value) <= _SHORT if isinstance(value, str) else not isinstance(value, dict | list)
+    return len(value) <= _SHORT if isinstance(value, str) else not isinstance(value, (dict, list))

@@ -38,7 +38,7 @@ def read_part(part: Any) -> ReadPart:
     if kind == "refusal":
         said = part.get("refusal") or text
         return ReadPart(kind, said) if isinstance(said, str) else ReadPart("strange", "", shallow(part))
-    if isinstance(text, dict | list) and text:
+    if isinstance(text, (dict, list)) and text:
         return ReadPart("strange", "", shallow(part))
     beside = unknown_fields(part, {"text", "type"} if kind is None or kind in _PLAIN else {"text"})
     if isinstance(text, str) and (text or not beside):

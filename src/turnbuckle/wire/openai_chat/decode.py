@@ -401,7 +401,7 @@ class ChatDecoder:
     # Facts about the reply
 
     def _note_start(self, chunk: Chunk, out: list[Event]) -> None:
-        reply_id = self.reply_id or (str(chunk.id or "") if isinstance(chunk.id, str | int) else "")
+        reply_id = self.reply_id or (str(chunk.id or "") if isinstance(chunk.id, (str, int)) else "")
         model = self._model or (chunk.model if isinstance(chunk.model, str) else "")
         if (reply_id, model) != (self.reply_id, self._model):
             self.reply_id, self._model = reply_id, model

@@ -262,6 +262,6 @@ def _arguments(function: Fields) -> str:
 def _says(part: Part) -> bool:
     return (
         bool(part.text.strip())
-        if isinstance(part, TextPart | RefusalPart)
+        if isinstance(part, (TextPart, RefusalPart))
         else not isinstance(part, ReasoningPart)
     )

@@ -113,7 +113,7 @@ def _messages(message: Message, quirks: Quirks) -> list[dict[str, Any]]:
 def _assistant(message: Message, beside: dict[str, Any], quirks: Quirks) -> dict[str, Any]:
     calls = [part for part in message.parts if isinstance(part, CallPart)]
     if _was_listed(beside) or any(_is_own(part) for part in message.parts):
-        said = tuple(part for part in message.parts if isinstance(part, TextPart | RefusalPart | OpaquePart))
+        said = tuple(part for part in message.parts if isinstance(part, (TextPart, RefusalPart, OpaquePart)))
         content: Any = _content(said, beside)
         refusals = []
     else:

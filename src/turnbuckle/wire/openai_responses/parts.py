@@ -133,7 +133,7 @@ def thoughts(told: dict[str, Any], spelled: str) -> str:
 
 def word(value: Any) -> str:
     """An id or a name as text; anything else as nothing."""
-    return str(value) if isinstance(value, str | int) else ""
+    return str(value) if isinstance(value, (str, int)) else ""
 
 
 def annotation_of(data: bytes) -> Any:

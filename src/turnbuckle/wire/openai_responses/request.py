@@ -145,7 +145,7 @@ class _Items:
     def _assistant(self, message: Message) -> None:
         open_id: str | None = None  # of the message item that the next part of text may belong to
         for part in message.parts:
-            if isinstance(part, TextPart | RefusalPart):
+            if isinstance(part, (TextPart, RefusalPart)):
                 open_id = self._say(part, open_id)
                 continue
             if isinstance(part, CallPart):

@@ -130,9 +130,9 @@ def estimated(asked: MessagesAsked) -> int:
     since their letters say nothing."""
     parts = [part for message in (*asked.system, *asked.messages) for part in message.parts]
     shown = [piece for part in parts for piece in (part.content if isinstance(part, ResultPart) else (part,))]
-    media = sum(isinstance(piece, ImagePart | FilePart) for piece in shown)
+    media = sum(isinstance(piece, (ImagePart, FilePart)) for piece in shown)
     letters = sum(
-        len(msgspec.json.encode(piece)) for piece in shown if not isinstance(piece, ImagePart | FilePart)
+        len(msgspec.json.encode(piece)) for piece in shown if not isinstance(piece, (ImagePart, FilePart))
     )
     letters += sum(len(msgspec.json.encode(tool)) for tool in asked.wishes.tools)
     return letters // _LETTERS + media * _PICTURE + 1
