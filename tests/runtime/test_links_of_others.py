@@ -10,9 +10,9 @@ import pytest
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Damaged, Grade, IndexUpdate
 from turnbuckle.runtime.archive import exported
-from turnbuckle.runtime.conversation import Conversations
+from turnbuckle.runtime.conversation import Conversations, fold_run
 from turnbuckle.runtime.recall import recall
-from turnbuckle.runtime.runs import READING, fold_run
+from turnbuckle.runtime.runs import READING
 from turnbuckle.runtime.session_log import SessionStates
 from turnbuckle.runtime.transcript import Transcript
 from turnbuckle.session import facts as session_facts

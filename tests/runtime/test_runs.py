@@ -13,10 +13,11 @@ from turnbuckle.lab.rehearsal.model import Rehearsal
 from turnbuckle.narrate.questions import title_of
 from turnbuckle.reply.verdict import SoundCall
 from turnbuckle.runtime.context import opening
+from turnbuckle.runtime.conversation import fold_run
 from turnbuckle.runtime.find_run import find_run
 from turnbuckle.runtime.lease import LEASE
 from turnbuckle.runtime.ports import Publish, Seen, Tools
-from turnbuckle.runtime.runs import NewRun, RunRules, Runs, fold_run
+from turnbuckle.runtime.runs import READING, NewRun, RunRules, Runs
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.facts import Fact, RunClaimed, RunEnded, RunLeft, RunStarted, StopAsked, Streamed, decode
 from turnbuckle.turn.policy import Policy, RouteFacts
@@ -223,7 +224,7 @@ async def test_a_session_goes_on_with_its_whole_history(harness: Harness) -> Non
     assert latest is not None
     second = await runs.start("hello again", SessionId(latest.parent))
     await second.outcome()
-    before = (await fold_run(harness.journal, first.run)).messages
+    before = (await fold_run(harness.journal, first.run, READING)).messages
     (started, *_) = await harness.facts(second.run)
     assert isinstance(started, RunStarted)
     assert (started.base, len(started.messages)) == (first.run, 1)

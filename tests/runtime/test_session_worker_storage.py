@@ -4,7 +4,8 @@ import pytest
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Damaged, StorageFailed, TooLarge
-from turnbuckle.runtime.runs import fold_run
+from turnbuckle.runtime.conversation import fold_run
+from turnbuckle.runtime.runs import READING
 from turnbuckle.runtime.session_messages import IncomingMessage
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.testing.world.sessions import SESSION, Plot, SessionWorld, message
@@ -65,7 +66,7 @@ async def in_line(worker):
 
 async def outcome(world, run):
     await world.pass_time(60)
-    return (await fold_run(world.journal, RunId(run))).outcome
+    return (await fold_run(world.journal, RunId(run), READING)).outcome
 
 
 @pytest.mark.requirement("E10")
@@ -109,7 +110,7 @@ def test_the_run_of_a_message_that_is_taken_back_is_known_also_if_the_store_fail
         await say(world, "short", "r2", "queue")
         world.journal.fails = "r2"
         taken = await world.in_worker(lambda worker: worker.withdraw(RunId("r2"), "taken back"))
-        return taken, (await fold_run(world.journal, RunId("r2"))).outcome.kind
+        return taken, (await fold_run(world.journal, RunId("r2"), READING)).outcome.kind
 
     assert staged(story) == (True, "cancelled")
 
@@ -132,7 +133,7 @@ def test_no_message_is_taken_back_while_its_run_cannot_be_stored(way):
             await world.in_worker(ways[way])
         waiting = await world.in_worker(in_line)
         await world.in_worker(ways[way])
-        return waiting, (await fold_run(world.journal, RunId("r2"))).outcome.kind
+        return waiting, (await fold_run(world.journal, RunId("r2"), READING)).outcome.kind
 
     assert staged(story) == (["r2"], "cancelled")
 

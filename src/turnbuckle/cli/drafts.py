@@ -18,8 +18,9 @@ from turnbuckle.cli.table import echo_table
 from turnbuckle.config import Loaded
 from turnbuckle.journal.port import Reader, StreamQuery
 from turnbuckle.reply.draft import Draft
+from turnbuckle.runtime.conversation import fold_run
 from turnbuckle.runtime.find_run import find_run
-from turnbuckle.runtime.runs import KIND, fold_run, listed
+from turnbuckle.runtime.runs import KIND, READING, listed
 from turnbuckle.service.run_view import draft_of
 from turnbuckle.vocab.ids import RunId
 
@@ -134,7 +135,7 @@ async def _all(loaded: Loaded) -> list[RunDraft]:
 
 
 async def _of_run(reader: Reader, run: RunId) -> list[RunDraft]:
-    turn = await fold_run(reader, run)
+    turn = await fold_run(reader, run, READING)
     return [RunDraft(run, draft) for draft in turn.drafts.values()]
 
 

@@ -36,10 +36,11 @@ from turnbuckle.config import Loaded
 from turnbuckle.errors import TurnbuckleError
 from turnbuckle.journal.port import Damaged, InUse, Journal, JournalError, StreamQuery, StreamRow
 from turnbuckle.runtime.context import task_message
+from turnbuckle.runtime.conversation import fold_run
 from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.new_names import new_name
 from turnbuckle.runtime.running import Running
-from turnbuckle.runtime.runs import KIND, NewRun, fold_run
+from turnbuckle.runtime.runs import KIND, NewRun
 from turnbuckle.service import store_words
 from turnbuckle.service.owners import LOCAL, session_id
 from turnbuckle.service.services import Services

@@ -36,6 +36,7 @@ from turnbuckle.journal.port import (
     StreamQuery,
     StreamRow,
 )
+from turnbuckle.journal.tail import read_all
 from turnbuckle.runtime.archive_file import (
     FORMAT,
     VERSION,
@@ -133,10 +134,7 @@ class _Closing:
 
 
 async def _count(journal: Reader, stream: str) -> int:
-    count, after = 0, 0
-    while items := await journal.read(stream, after):
-        count, after = count + len(items), items[-1].seq
-    return count
+    return sum([len(items) async for items in read_all(journal, stream)])
 
 
 # In

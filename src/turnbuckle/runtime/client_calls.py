@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnbuckle.journal.port import Reader, StreamQuery
+from turnbuckle.journal.tail import read_all
 from turnbuckle.runtime.runs import KIND, RUNNING
 from turnbuckle.turn.client_calls import run_of
 from turnbuckle.turn.facts import HandedCall, RunStarted, decode
@@ -45,14 +46,13 @@ def finder(journal: Reader, policy: Policy) -> Find:
         rows = await journal.streams(StreamQuery(kind=KIND, name=run, user=user), limit=1)
         if not rows or rows[0].status == RUNNING:
             return None
-        fold, before, after = TurnFold(policy), 0, 0
-        while items := await journal.read(run, after):
+        fold, before = TurnFold(policy), 0
+        async for items in read_all(journal, run):
             for item in items:
                 fact = decode(item.data)
                 if isinstance(fact, RunStarted):
                     before = len(fact.messages)
                 fold.take(fact)
-            after = items[-1].seq
         return RunAdditions(fold.turn.messages[before:], fold.turn.handed)
 
     return find

@@ -32,6 +32,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnbuckle.journal.port import Damaged, Reader, StreamQuery
+from turnbuckle.journal.tail import read_all
 from turnbuckle.runtime.history_book import HistoryBook
 from turnbuckle.runtime.idempotency import Turns
 from turnbuckle.session.facts import ConversationKept, SessionMade
@@ -351,7 +352,11 @@ class Conversations:
         last = await self._journal.read(run, await self._journal.head(run) - 1, 1)
         ended = decode(last[-1].data) if last else None
         over = ended if isinstance(ended, RunEnded) else RunEnded(0.0, Outcome("failed"))
-        own = await self._folded(run) if over.added is None else (*started.messages, *over.added)
+        own = (
+            (await fold_run(self._journal, run, self._policy)).messages
+            if over.added is None
+            else (*started.messages, *over.added)
+        )
         return Link(
             started.session,
             started.base,
@@ -366,14 +371,6 @@ class Conversations:
             over.words_only,
         )
 
-    async def _folded(self, run: RunId) -> Messages:
-        fold, after = TurnFold(self._policy), 0
-        while items := await self._journal.read(run, after):
-            for item in items:
-                fold.take(decode(item.data))
-            after = items[-1].seq
-        return fold.turn.messages
-
     async def _made_link(self, session: SessionId) -> Link | None:
         first = await self._journal.read(session, 0, 1)
         made_with = _links.decode(first[0].data) if first else None
@@ -385,8 +382,7 @@ class Conversations:
 
     async def _kept_link(self, name: str) -> Link | None:
         link: Link | None = None
-        after = 0
-        while items := await self._journal.read(kept_name(name), after):
+        async for items in read_all(self._journal, kept_name(name)):
             for item in items:
                 kept = _links.decode(item.data)
                 assert isinstance(kept, ConversationKept)
@@ -401,7 +397,6 @@ class Conversations:
                     )
                 else:
                     link = replace(link, own=(*link.own, *kept.messages))
-            after = items[-1].seq
         return link
 
     def _keep(self, key: tuple[SessionId, RunId, RunId], conversation: Conversation) -> None:
@@ -413,6 +408,18 @@ class Conversations:
             known = self._histories is not None and session in self._histories
             if self._histories is not None and known and all(key[0] != session for key in self._kept):
                 self._histories.forget(session)
+
+
+async def fold_run(journal: Reader, run: RunId, policy: Policy, session: SessionId | None = None) -> Turn:
+    """Where the stored facts of a run lead. Its messages are those that it added; `Conversations` knows what
+    they stand on. Raises Damaged if it is to be a run of a session, and is not."""
+    fold = TurnFold(policy)
+    async for items in read_all(journal, run):
+        for item in items:
+            fold.take(decode(item.data))
+        if session is not None and fold.turn.session != session:
+            raise elsewhere(run, session)
+    return fold.turn
 
 
 def elsewhere(run: RunId, session: SessionId) -> Damaged:

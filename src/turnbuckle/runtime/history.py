@@ -3,8 +3,9 @@
 from msgspec.structs import replace
 
 from turnbuckle.journal.port import Reader, StreamQuery
+from turnbuckle.runtime.conversation import fold_run
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.runs import NewRun, Runs, fold_run
+from turnbuckle.runtime.runs import NewRun, Runs
 from turnbuckle.runtime.session_messages import SessionRules
 from turnbuckle.runtime.undo import undone_since
 from turnbuckle.session.facts import MessageAccepted

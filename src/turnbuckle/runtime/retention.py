@@ -31,6 +31,7 @@ from turnbuckle.journal.port import (
     StreamQuery,
     StreamRow,
 )
+from turnbuckle.journal.tail import read_all
 from turnbuckle.objects.port import ObjectStoreError
 from turnbuckle.runtime.archive import finish_imports
 from turnbuckle.runtime.held_session import KIND as SESSION
@@ -230,11 +231,10 @@ def _folders(kept: Path) -> list[Path]:
 
 async def merge_run(journal: Journal, run: str) -> int:
     """Merge the bursts of a run that has ended. Returns how many items it has less."""
-    merging, after = Merging(), 0
-    while items := await journal.read(run, after):
+    merging = Merging()
+    async for items in read_all(journal, run):
         for item in items:
             merging.take(item)
-        after = items[-1].seq
         await asyncio.sleep(0)
     gone = 0
     for merges, count in in_steps(merging.done(), merging.counts):

@@ -43,7 +43,7 @@ from turnbuckle.journal.port import (
 )
 from turnbuckle.runtime.consent_book import ConsentBook, RuleBook
 from turnbuckle.runtime.context import task_message
-from turnbuckle.runtime.conversation import NOTHING, Conversation, Conversations, elsewhere
+from turnbuckle.runtime.conversation import NOTHING, Conversation, Conversations
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.history_book import HistoryBook
@@ -67,12 +67,10 @@ from turnbuckle.turn.facts import (
     StopAsked,
     Streamed,
     ToolFinished,
-    decode,
     encode,
 )
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.policy import Policy, RouteFacts
-from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Ended, FinishNoted, TextDelta
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message, title_words, words_of
@@ -475,18 +473,3 @@ async def listed(journal: Reader, wanted: StreamQuery) -> list[StreamRow]:
     while page := await journal.streams(wanted, rows[-1].place if rows else None, _PAGE):
         rows.extend(page)
     return rows
-
-
-async def fold_run(
-    journal: Reader, run: RunId, policy: Policy = READING, session: SessionId | None = None
-) -> Turn:
-    """Where the stored facts of a run lead. Its messages are those that it added; `Conversations` knows what
-    they stand on. Raises Damaged if it is to be a run of a session, and is not."""
-    fold, after = TurnFold(policy), 0
-    while items := await journal.read(run, after):
-        for item in items:
-            fold.take(decode(item.data))
-        if session is not None and fold.turn.session != session:
-            raise elsewhere(run, session)
-        after = items[-1].seq
-    return fold.turn

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from msgspec import Struct
 
 from turnbuckle.journal.port import Reader
+from turnbuckle.journal.tail import read_all
 from turnbuckle.session.facts import SessionFact, decode
 from turnbuckle.session.state import MessageStatus, SessionState, apply, status_of
 from turnbuckle.vocab.ids import RunId, SessionId
@@ -14,10 +15,8 @@ from turnbuckle.vocab.ids import RunId, SessionId
 
 async def session_facts(journal: Reader, session: SessionId) -> AsyncIterator[list[SessionFact]]:
     """All facts in order, page by page."""
-    after = 0
-    while items := await journal.read(session, after):
+    async for items in read_all(journal, session):
         yield [decode(item.data) for item in items]
-        after = items[-1].seq
 
 
 class _Known(Struct, frozen=True):
@@ -44,11 +43,10 @@ class SessionStates:
         if known is not None and not await self._is_there(session, known):
             known = None
         state, after = (SessionState(), 0) if known is None else (known.state, known.seq)
-        while items := await self._journal.read(session, after):
+        async for items in read_all(self._journal, session, after):
             for item in items:
                 state = apply(state, decode(item.data))
-            after = items[-1].seq
-            known = _Known(after, _mark(items[-1].data), state)
+            known = _Known(items[-1].seq, _mark(items[-1].data), state)
             await asyncio.sleep(0)  # a long session must not hold up those who read live
         if known is not None:
             self._known[session] = known

@@ -26,6 +26,7 @@ from turnbuckle.journal.port import (
     StorageError,
     StreamQuery,
 )
+from turnbuckle.runtime.conversation import fold_run
 from turnbuckle.runtime.deleting import replacing
 from turnbuckle.runtime.held_session import HeldSession, unfound
 from turnbuckle.runtime.history import new_run
@@ -33,7 +34,7 @@ from turnbuckle.runtime.idempotency import marks_of_deleted
 from turnbuckle.runtime.lease import is_held
 from turnbuckle.runtime.log import may_pass
 from turnbuckle.runtime.running import Running
-from turnbuckle.runtime.runs import HOPELESS, MOST_FAILURES, RUNNING, NewRun, fold_run
+from turnbuckle.runtime.runs import HOPELESS, MOST_FAILURES, RUNNING, NewRun
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.session_log import status_in
 from turnbuckle.runtime.session_messages import (

@@ -17,12 +17,11 @@ from msgspec.structs import replace
 
 from turnbuckle.errors import InvalidValue
 from turnbuckle.journal.port import Reader, StreamQuery, StreamRow
-from turnbuckle.runtime.conversation import Conversations, Place, elsewhere
+from turnbuckle.runtime.conversation import Conversations, Place, elsewhere, fold_run
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.session.facts import SessionMade
 from turnbuckle.session.facts import decode as decode_session
 from turnbuckle.turn.facts import SESSION, RunEnded, RunStarted, decode
-from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.policy import Policy
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
@@ -142,13 +141,8 @@ class Transcript:
         ended = decode(last[-1].data) if last else None
         if isinstance(ended, RunEnded) and ended.added is not None:
             return started, (*messages, *ended.added), ended.outcome
-        fold, after = TurnFold(self._policy), 0
-        while items := await self._journal.read(run, after):
-            for item in items:
-                fold.take(decode(item.data))
-            after = items[-1].seq
-        before = len(started.messages) - started.fresh
-        return started, fold.turn.messages[before:], fold.turn.outcome
+        turn = await fold_run(self._journal, run, self._policy)
+        return started, turn.messages[len(started.messages) - started.fresh :], turn.outcome
 
     async def _shared(
         self, session: SessionId, after: MessagePlace | None, newest_first: bool
