@@ -17,54 +17,29 @@ USAGE_ERROR = 2
 CANCELLED = 130
 
 app = App(name="turnbuckle", version=__version__, help="An LLM agent runtime for streams that break.")
-app.command("turnbuckle.cli.run:app", name="run", help="Carry out a task and show it as it happens.")
-app.command("turnbuckle.cli.chat.command:app", name="chat", help="Talk with the model in this terminal.")
-app.command(
-    "turnbuckle.cli.serve:app",
-    name="serve",
-    help="The server: the console, the OpenAI-compatible API, runs and sessions.",
+
+_COMMANDS = (
+    ("run", "Carry out a task and show it as it happens."),
+    ("chat.command", "Talk with the model in this terminal."),
+    ("serve", "The server: the console, the OpenAI-compatible API, runs and sessions."),
+    ("runs", "What was run: list, show, and resume after a crash."),
+    ("sessions", "Conversations: list, search, fork, export, stop, undo …"),
+    ("drafts", "What is kept of calls that were cut: list, show, save."),
+    ("processes", "What runs in the background: list, stop."),
+    ("rules", 'What "always" has allowed: list, remove.'),
+    ("init.command", "Set up a provider: choose, try, write turnbuckle.toml."),
+    ("trust", "Accept the settings that were found in a folder, list and forget those that were accepted."),
+    ("keys", "API keys of the server: create, list, revoke."),
+    ("doctor.command", "Check everything: set-up, journal, keys, disk, settings."),
+    ("move", "Copy the journal from a folder into a database, or back."),
+    ("nodes", "The servers that work on one database."),
+    ("clients.command", "Point Claude Code, Codex, opencode … at this server."),
+    ("lab", "A provider that misbehaves on purpose."),
 )
-app.command(
-    "turnbuckle.cli.runs:app", name="runs", help="What was run: list, show, and resume after a crash."
-)
-app.command(
-    "turnbuckle.cli.sessions:app",
-    name="sessions",
-    help="Conversations: list, search, fork, export, stop, undo …",
-)
-app.command(
-    "turnbuckle.cli.drafts:app", name="drafts", help="What is kept of calls that were cut: list, show, save."
-)
-app.command("turnbuckle.cli.processes:app", name="processes", help="What runs in the background: list, stop.")
-app.command("turnbuckle.cli.rules:app", name="rules", help='What "always" has allowed: list, remove.')
-app.command(
-    "turnbuckle.cli.init.command:app",
-    name="init",
-    help="Set up a provider: choose, try, write turnbuckle.toml.",
-)
-app.command(
-    "turnbuckle.cli.trust:app",
-    name="trust",
-    help="Accept the settings that were found in a folder, list and forget those that were accepted.",
-)
-app.command("turnbuckle.cli.keys:app", name="keys", help="API keys of the server: create, list, revoke.")
-app.command(
-    "turnbuckle.cli.doctor.command:app",
-    name="doctor",
-    help="Check everything: set-up, journal, keys, disk, settings.",
-)
-app.command(
-    "turnbuckle.cli.move:app",
-    name="move",
-    help="Copy the journal from a folder into a database, or back.",
-)
-app.command("turnbuckle.cli.nodes:app", name="nodes", help="The servers that work on one database.")
-app.command(
-    "turnbuckle.cli.clients.command:app",
-    name="clients",
-    help="Point Claude Code, Codex, opencode … at this server.",
-)
-app.command("turnbuckle.cli.lab:app", name="lab", help="A provider that misbehaves on purpose.")
+"""The module of each command, which is imported when it is used, and what it is for."""
+
+for _module, _help in _COMMANDS:
+    app.command(f"turnbuckle.cli.{_module}:app", name=_module.removesuffix(".command"), help=_help)
 
 
 def _open_standard_streams() -> None:
