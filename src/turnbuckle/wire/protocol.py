@@ -68,8 +68,6 @@ class Encoding(Struct, frozen=True):
 class ReceivedRequest(Struct, frozen=True):
     """What a client asked for, read as far as it can be: whoever plays a provider refuses nobody."""
 
-    model: str
-    stream: bool
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
 

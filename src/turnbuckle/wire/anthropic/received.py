@@ -14,12 +14,7 @@ def read_request(body: dict[str, Any]) -> ReceivedRequest:
     messages = [Message("system", (TextPart(system),))] if system else []
     for item in objects(body.get("messages")):
         messages += _messages(item)
-    return ReceivedRequest(
-        word(body.get("model")),
-        body.get("stream") is True,
-        tuple(messages),
-        tool_specs(body.get("tools"), "input_schema"),
-    )
+    return ReceivedRequest(tuple(messages), tool_specs(body.get("tools"), "input_schema"))
 
 
 def _messages(item: dict[str, Any]) -> list[Message]:

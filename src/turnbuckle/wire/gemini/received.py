@@ -27,7 +27,7 @@ def read_request(body: dict[str, Any]) -> ReceivedRequest:
         found for tool in objects(body.get("tools")) for found in objects(tool.get("functionDeclarations"))
     ]
     tools = (*tool_specs(declared, "parametersJsonSchema"), *tool_specs(declared, "parameters"))
-    return ReceivedRequest(word(body.get("model")), body.get("stream") is True, tuple(messages), tools)
+    return ReceivedRequest(tuple(messages), tools)
 
 
 def _messages(content: dict[str, Any]) -> list[Message]:

@@ -10,12 +10,8 @@ _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "assistant
 
 
 def read_request(body: dict[str, Any]) -> ReceivedRequest:
-    return ReceivedRequest(
-        word(body.get("model")),
-        body.get("stream") is True,
-        tuple(_message(item) for item in objects(body.get("messages"))),
-        tool_specs(body.get("tools"), "parameters"),
-    )
+    messages = tuple(_message(item) for item in objects(body.get("messages")))
+    return ReceivedRequest(messages, tool_specs(body.get("tools"), "parameters"))
 
 
 def _message(item: dict[str, Any]) -> Message:

@@ -12,12 +12,7 @@ _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "assistant
 def read_request(body: dict[str, Any]) -> ReceivedRequest:
     given = body.get("input")
     items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
-    return ReceivedRequest(
-        word(body.get("model")),
-        body.get("stream") is True,
-        tuple(_message(item) for item in items),
-        tool_specs(body.get("tools"), "parameters"),
-    )
+    return ReceivedRequest(tuple(map(_message, items)), tool_specs(body.get("tools"), "parameters"))
 
 
 def _message(item: dict[str, Any]) -> Message:
