@@ -417,7 +417,7 @@ class Secrets(Struct, frozen=True):
 
 def secrets_of(settings: Settings, environment: Mapping[str, str]) -> Secrets:
     """All secrets that the settings and the environment hold, for logs, tools, errors and prints alike."""
-    written = [value for value in _texts(msgspec.to_builtins(settings)) if value.startswith(ENV)]
+    written = [text for _, text in _named_texts(msgspec.to_builtins(settings)) if text.startswith(ENV)]
     presets = [PRESETS[route.preset].key for route in settings.routes if route.preset in PRESETS]
     variables = {*presets, *(value.removeprefix(ENV) for value in written)} - {""}
     values = {environment[name].strip() for name in variables if environment.get(name)}
@@ -442,10 +442,6 @@ def secrets_of(settings: Settings, environment: Mapping[str, str]) -> Secrets:
 def _written_keys(objects: ObjectSettings) -> set[str]:
     keys = {key for key in (objects.access_key, objects.secret_key) if not key.startswith(ENV)}
     return keys | secrets_in_url(objects.endpoint)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    return (text for _, text in _named_texts(value))
 
 
 def _named_texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

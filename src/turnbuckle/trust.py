@@ -199,7 +199,8 @@ def _of_route(key: str, route: RouteSettings, own: set[str], values: Mapping[str
     near = bool(host) and _is_near(host)
     address = values.get(f"{key}.base_url", "")
     found: list[Risk] = []
-    for name, text in (("api_key", route.api_key or ""), *_headers(route)):
+    headers = [(f"headers.{name}", text) for name, text in route.headers.items()]
+    for name, text in (("api_key", route.api_key or ""), *headers):
         if text.startswith(_ENV):
             found.append(Risk(f"{key}.{name}", text, f"sends this variable to {host}"))
         elif text and name.partition(".")[0] not in own:
@@ -210,10 +211,6 @@ def _of_route(key: str, route: RouteSettings, own: set[str], values: Mapping[str
     if not found and host and not near:
         found.append(Risk(f"{key}.base_url", address, f"lets {host} answer, and use the tools"))
     return found
-
-
-def _headers(route: RouteSettings) -> list[tuple[str, str]]:
-    return [(f"headers.{name}", text) for name, text in route.headers.items()]
 
 
 def _inside(path: str, home: Path) -> bool:

@@ -44,7 +44,9 @@ def listener_at(host: str, port: int) -> PortStatus:
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             return PortStatus("unusable", why=error.strerror or str(error))
-        return PortStatus("turnbuckle" if is_turnbuckle(host, port) else "other", _process_at(port))
+        return PortStatus(
+            "turnbuckle" if is_turnbuckle(host, port) else "other", next(_processes_at(port), "")
+        )
     return PortStatus("free")
 
 
@@ -68,11 +70,6 @@ def serves(host: str, port: int, folder: Path) -> bool:
         return False
     writer, listening = writing_process(folder), list(_processes_at(port))
     return not writer or not listening or any(each.startswith(f"process {writer},") for each in listening)
-
-
-def _process_at(port: int) -> str:
-    """The process that holds a port, as far as this system tells us."""
-    return next(_processes_at(port), "")
 
 
 def _processes_at(port: int) -> Iterator[str]:

@@ -37,12 +37,9 @@ def replace_file(
 def _copied(path: Path) -> Path | None:
     if not path.exists():
         return None
-    copy = next(place for number in range(1, 10_000) if not (place := _numbered(path, number)).exists())
+    places = (path.with_name(f"{path.name}.{number}.old") for number in range(1, 10_000))
+    copy = next(place for place in places if not place.exists())
     opened = os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, path.stat().st_mode & 0o777)
     with os.fdopen(opened, "wb") as file:
         file.write(path.read_bytes())
     return copy
-
-
-def _numbered(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.name}.{number}.old")

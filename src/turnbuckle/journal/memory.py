@@ -9,6 +9,7 @@ import math
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from msgspec import Struct, structs
 
@@ -64,7 +65,7 @@ class _Stream:
 
     def index_after(self, after: int) -> int:
         """Where in the list the items after a cursor begin."""
-        return bisect_right(self.items, after, key=_number)
+        return bisect_right(self.items, after, key=attrgetter("seq"))
 
 
 class MemoryJournal(LiveClaims):
@@ -120,7 +121,7 @@ class MemoryJournal(LiveClaims):
         self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
     ) -> list[StreamRow]:
         self._check_open()
-        place = _touched if wanted.order == "touched" else _born
+        place = attrgetter("place" if wanted.order == "touched" else "born")
         falls = wanted.order != "oldest"
         fields = wanted.fields()
         rows = [found.row for found in self._streams.values() if self._matches(found.row, wanted, fields)]
@@ -143,7 +144,9 @@ class MemoryJournal(LiveClaims):
         after = after or SearchPlace(self._said + 1, self._said)
         for found in self._streams.values():
             known = [said for said in found.said if said.number <= after.newest]
-            place = max((said for said in known if lead.fits(said.text)), key=_when_said, default=None)
+            place = max(
+                (said for said in known if lead.fits(said.text)), key=attrgetter("number"), default=None
+            )
             is_whole = all(any(one.fits(said.text) for said in known) for one in asked)
             if place is None or place.number >= after.below or not is_whole:
                 continue
@@ -353,19 +356,3 @@ class MemoryJournal(LiveClaims):
         if text:
             self._said += 1
             found.said += (_Said(self._said, kept_words(text), is_title),)
-
-
-def _number(item: Item) -> int:
-    return item.seq
-
-
-def _when_said(said: _Said) -> int:
-    return said.number
-
-
-def _touched(row: StreamRow) -> tuple[float, str]:
-    return row.place
-
-
-def _born(row: StreamRow) -> tuple[float, str]:
-    return row.born

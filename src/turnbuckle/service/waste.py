@@ -226,7 +226,8 @@ class WasteService:
         asked = [name for name in sums.open if self._runs.live(RunId(name)) is None]
         if not asked:
             return sums
-        running = {row.name for row in await self._running()}
+        rows = await self._journal.streams(StreamQuery(kind=RUN, status=RUNNING), limit=MOST_OPEN)
+        running = {row.name for row in rows}
         for name in [name for name in asked if name not in running][:LOOKED_AT]:
             rows = await self._journal.streams(StreamQuery(kind=RUN, name=name), limit=1)
             if rows and rows[0].status == RUNNING:
@@ -236,9 +237,6 @@ class WasteService:
             sums = replace(sums, open={key: at for key, at in sums.open.items() if key != name})
             self._unsaved += 1
         return sums
-
-    async def _running(self) -> list[StreamRow]:
-        return await self._journal.streams(StreamQuery(kind=RUN, status=RUNNING), limit=MOST_OPEN)
 
     async def _count_new(self, sums: WasteSums) -> tuple[WasteSums, list[tuple[StreamRow, RunSums]], bool]:
         """The sums with what is settled, what is in front of the cursor, and whether that is all."""

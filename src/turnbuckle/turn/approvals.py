@@ -212,11 +212,7 @@ def open_in(turn: Turn) -> tuple[PendingCall, ...]:
 
 def is_waited_for(call: PendingCall) -> bool:
     """Whether nothing of this call is under way, since a person must answer first."""
-    return call.outcome is None and _is_open(call.consent)
-
-
-def _is_open(consent: Consent | None) -> bool:
-    return consent is not None and consent.verdict is None
+    return call.outcome is None and call.consent is not None and call.consent.verdict is None
 
 
 def question(turn: Turn, approval: str) -> Consent | None:

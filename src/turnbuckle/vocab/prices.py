@@ -113,11 +113,8 @@ def money_text(cost: float | None, unpriced: int = 0) -> str:
         return "cost unknown" if unpriced else "no cost"
     digits = 2 if cost >= 1 or cost == 0 else 4
     known = f"${cost:.{digits}f}" if cost == 0 or cost >= 0.0001 else "under $0.0001"
-    return f"{known} + {calls_text(unpriced)} of unknown price" if unpriced else known
-
-
-def calls_text(count: int) -> str:
-    return "1 call" if count == 1 else f"{count:,} calls"
+    calls = "1 call" if unpriced == 1 else f"{unpriced:,} calls"
+    return f"{known} + {calls} of unknown price" if unpriced else known
 
 
 def spent_text(spent: Spent) -> str:

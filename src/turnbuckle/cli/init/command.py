@@ -155,7 +155,8 @@ class _Setup:
             chosen = replace(chosen, api_key=self._written_key(chosen.api_key))
         chosen = replace(chosen, workspace=self._workspace(), shell=self._shell())
         name = wanted.server_key or self._server_key()
-        copy = write(wanted.file, text_of(chosen), is_secret=self._holds_key(chosen))
+        holds_key = bool(chosen.api_key) and not chosen.api_key.startswith("env:")
+        copy = write(wanted.file, text_of(chosen), is_secret=holds_key)
         self._trust()
         token = (
             KeyFile(wanted.file.parent / ".turnbuckle").create(name, OWNER, time.time())[1] if name else ""
@@ -208,9 +209,6 @@ class _Setup:
     def _written_key(self, named: str) -> str:
         held = self._environment.get(named.removeprefix("env:"), "").strip() if named else ""
         return held if held and self._wanted.write_key else named
-
-    def _holds_key(self, chosen: Chosen) -> bool:
-        return bool(chosen.api_key) and not chosen.api_key.startswith("env:")
 
     # The provider
 

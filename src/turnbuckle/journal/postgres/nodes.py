@@ -138,7 +138,7 @@ class PostgresNodes:
         self._notifier = Notifier(channel + CALLS)
         self._grace = grace
         self._due = asyncio.Event()
-        self.quotas = PostgresQuotas(link, number, grace, wall, self._look_at_once)
+        self.quotas = PostgresQuotas(link, number, grace, wall, self._due.set)
         self.gossip = PostgresGossip(link, number, self._notifier)
         self.keys = PostgresKeys(link, self._notifier)
         self.rules = PostgresRules(link)
@@ -163,9 +163,6 @@ class PostgresNodes:
             self._look_for_work()
         elif payload in (MEMO, str(self._number)):
             self._due.set()
-
-    def _look_at_once(self) -> None:
-        self._due.set()
 
     def with_each_look(self, call: Callable[[], Awaitable[None]]) -> None:
         self._with_each_look.append(call)

@@ -11,6 +11,7 @@ from turnbuckle.vocab.arguments import same_arguments
 from turnbuckle.vocab.events import CallRewritten, Event, Skipped
 from turnbuckle.wire.anthropic.blocks import TOLD, Blocks, OpenBlock, argument_text
 from turnbuckle.wire.anthropic.retold import untold
+from turnbuckle.wire.loose_json import word
 from turnbuckle.wire.payload import SAMPLE, sample_of, whole_text
 
 
@@ -25,7 +26,7 @@ def settle(blocks: Blocks, content: list[Any], out: list[Event]) -> bool:
     for found in told:
         kind = found.get("type")
         if kind in TOLD:
-            rest = untold(_text(found.get(kind)), left[kind])
+            rest = untold(word(found.get(kind)), left[kind])
             fits = fits and rest is not None
             if rest is not None:
                 _add_words(blocks, found, kind, rest[0], not left[kind], out)
@@ -104,7 +105,3 @@ def _is_known(blocks: Blocks, found: dict[str, Any]) -> bool:
         or (keys and all(block.data.get(name) == found.get(name) for name in ("type", *keys)))
         for block in blocks.every
     )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
