@@ -1,6 +1,7 @@
 """Group commit: who waits for the disk, what is written together, and what happens when the disk cannot keep up."""
 
 import asyncio
+import sqlite3
 import threading
 from pathlib import Path
 
@@ -30,9 +31,12 @@ class Watched:
         self.gate = threading.Event()
         self.gate.set()
         self.broken = False
+        self.folds = True
 
     def execute(self, sql, parameters=()):
         self.log.append((sql, threading.current_thread() is threading.main_thread()))
+        if "wal_checkpoint" in sql and not self.folds:
+            raise sqlite3.OperationalError("disk I/O error")
         if sql == "COMMIT":
             assert self.gate.wait(100)
             if self.broken:
@@ -331,6 +335,25 @@ def test_checkpoints_happen_in_the_thread_and_keep_the_log_short(tmp_path):
         assert not (tmp_path / "journal.db-wal").exists()
 
     run(main())
+
+
+@pytest.mark.requirement("E10")
+def test_a_log_that_cannot_be_folded_into_its_file_is_told_once_and_loses_nothing(tmp_path, caplog):
+    async def main():
+        bench = Bench(tmp_path, checkpoint_pages=10)
+        await bench.claim("run")
+        head, bench.watched.folds = 0, False
+        for _ in range(100):
+            head = await bench.append("run", [b"x" * 1000], head, Grade.FLUSHED)
+            await asyncio.sleep(0)
+        assert len(await bench.journal.read("run", 0, 1000)) == 100
+        bench.watched.folds = True
+        await bench.journal.close()
+
+    run(main())
+    assert [record.message for record in caplog.records] == [
+        "the journal's log grows, since it cannot be folded into its file: disk I/O error"
+    ]
 
 
 def test_streams_that_nobody_writes_cost_no_memory(tmp_path):

@@ -347,10 +347,13 @@ class Committer:
         return None
 
     def _checkpoint(self, mode: str) -> StorageError | None:
-        """Fold the log into the file. If that fails the log just stays longer; the next one tries again."""
+        """Fold the log into the file. If that fails the log just stays longer; the next one tries again. Of
+        several failures in a row the first is told."""
         try:
             self._connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
         except Exception as error:
+            if self.checkpoint_error is None:
+                log.warning("the journal's log grows, since it cannot be folded into its file: %s", error)
             self.checkpoint_error = translated(error)
         else:
             self.checkpoint_error = None
