@@ -196,7 +196,8 @@ class Runs:
         row = IndexUpdate(
             kind=KIND, parent=session, title=new.title, status=RUNNING, user=new.user, words=new.words
         )
-        lost = () if self.background is None else self.background.lost(session)
+        # A session that is new has nothing in the background.
+        lost = self.background.lost(session) if self.background is not None and new.session else ()
         notes = (*(new.history or ()), *(() if not lost else (prompts.note(lost_note(lost)),)))
         said = (*notes, *new.messages)
         before = (new.base, new.opening, base.told(new.opening), base.drafted, base.told_by)

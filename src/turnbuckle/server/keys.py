@@ -67,8 +67,8 @@ class KnownKeys(Protocol):
         """All keys that were ever made."""
         ...
 
-    def find(self, token: str) -> Key | None:
-        """The key that was shown, if it is a good one at this moment."""
+    def find(self, hashed: str) -> Key | None:
+        """The key with this hash, if it is a good one at this moment."""
         ...
 
 
@@ -88,11 +88,11 @@ class KeyRing:
     def keys(self) -> tuple[Key, ...]:
         return (*self._shared, *self._file.keys())
 
-    def find(self, token: str) -> Key | None:
-        key = self._by_hash.get(hash_of(token))
+    def find(self, hashed: str) -> Key | None:
+        key = self._by_hash.get(hashed)
         if key is not None:
             return None if key.revoked is not None else key
-        return self._file.find(token)
+        return self._file.find(hashed)
 
     async def refresh(self) -> None:
         """Read them. Raises StorageError."""
@@ -134,10 +134,10 @@ class KeyFile:
         self._refresh()
         return self._keys
 
-    def find(self, token: str) -> Key | None:
-        """The key that was shown, if it is a good one at this moment."""
+    def find(self, hashed: str) -> Key | None:
+        """The key with this hash, if it is a good one at this moment."""
         self._refresh()
-        key = self._by_hash.get(hash_of(token))
+        key = self._by_hash.get(hashed)
         return None if key is None or key.revoked is not None else key
 
     def create(self, name: str, owner: str, now: float) -> tuple[Key, str]:

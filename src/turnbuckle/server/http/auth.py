@@ -110,18 +110,19 @@ class Auth:
         return frozenset(key.id for key in every if key.revoked is not None)
 
     def _looked_up(self, token: str, host: str) -> Caller | None:
-        known = (host, hash_of(token))
+        hashed = hash_of(token)
+        known = (host, hashed)
         self._guesses.check(known)
-        caller = self._found(token)
+        caller = self._found(hashed)
         if caller is not None:
             self._guesses.trust(known)
         return caller
 
-    def _found(self, token: str) -> Caller | None:
+    def _found(self, hashed: str) -> Caller | None:
         # Only hashes are compared: how long that takes says nothing about the key.
-        if (written := self._written.get(hash_of(token))) is not None:
+        if (written := self._written.get(hashed)) is not None:
             return written
-        key = self._file.find(token)
+        key = self._file.find(hashed)
         return None if key is None else Caller(key.owner, key.id)
 
 
