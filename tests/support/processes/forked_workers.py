@@ -6,9 +6,10 @@ since it must know the next one before it tidies up behind this one. It sends wh
 and the first process tells it to pytest as if it had run the test itself, so summaries, caches and limits of failures work
 as always. A worker that dies fails the test it was at, and another is forked in its place.
 
-Tests that wait (for processes, clocks, browsers) and those that only count go at the same time: half of the workers begin
-with the one kind, half with the other. Those that count go on with what is short and leave the waiting to the others, so
-that there is always somebody who wants the processors; when one kind is done, all do the other. The pieces get smaller
+Tests that wait (for processes, clocks, browsers) and those that only count go at the same time: one worker for each core
+counts, goes on with what is short, and leaves the waiting to the others, so that there is always somebody who wants the
+processors; when one kind is done, all do the other. Those that count step back behind those that wait: what waits is soon
+over then, in the time that it needs by itself, and what is left at the end fills all processors. The pieces get smaller
 towards the end, so that no worker is left alone with much. Tests that share a fixture of their file stay together.
 """
 
@@ -28,8 +29,11 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
-WAITING = 2
+WAITING = 3
 """Workers beside one for each core: a third of the suite waits for processes, browsers and clocks."""
+
+_NICENESS = 10
+"""A worker that counts has a tenth of the weight of one that waits, and of the processes that it waits for."""
 
 _SHARE = 4
 """A worker is given this part of what would be its share of the tests that are left."""
@@ -74,7 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("workers").addoption(
         "--workers",
         default="0",
-        help="run the tests in this many forked processes; auto: two more than cores",
+        help=f"run the tests in this many forked processes; auto: {WAITING} more than cores",
     )
 
 
@@ -136,6 +140,9 @@ class WorkQueue:
             files.popleft()
         return piece
 
+    def has(self, kind: Kind) -> bool:
+        return bool(self._files[kind])
+
     def put_back(self, places: Iterable[int]) -> None:
         if kept := list(places):
             self._files["short"].appendleft(_File("short", True, kept))
@@ -179,11 +186,11 @@ def _shares(item: pytest.Item) -> bool:
 class _Worker:
     """A worker as the first process knows it."""
 
-    def __init__(self, number: int, pid: int, channel: Connection) -> None:
+    def __init__(self, number: int, pid: int, channel: Connection, kinds: tuple[Kind, ...]) -> None:
         self.number = number
         self.pid = pid
         self.channel = channel
-        self.kinds: tuple[Kind, ...] = _RANKS if number % 2 else ("counts", "short", "waits")
+        self.kinds = kinds
         self.given: deque[int] = deque()
         self.is_idle = False
 
@@ -195,6 +202,7 @@ class _Crew:
         self._session = session
         self._stop = mmap.mmap(-1, 1)
         self._queue = WorkQueue(session.items, count)
+        self._counting = min(cores(), max(count // 2, 1))
         session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined] # one for all workers
         self._workers: dict[Connection, _Worker] = {}
         for number in range(count):
@@ -233,12 +241,16 @@ class _Crew:
 
     def _fork(self, number: int) -> None:
         ours, theirs = Pipe()
+        counts = number < self._counting
         if pid := os.fork():
             theirs.close()
-            self._workers[ours] = _Worker(number, pid, ours)
+            kinds: tuple[Kind, ...] = ("counts", "short", "waits") if counts else _RANKS
+            self._workers[ours] = _Worker(number, pid, ours, kinds)
             return
         code = 1
         try:
+            if counts and self._queue.has("waits"):
+                os.nice(_NICENESS)
             for channel in (ours, *self._workers):
                 channel.close()
             atexit._clear()  # what the first process does at its end is its own
