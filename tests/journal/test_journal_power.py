@@ -16,6 +16,7 @@ from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.journal.sqlite.reader import SqliteReader
 from turnbuckle.journal.tail import read_all
 
+pytestmark = pytest.mark.waits  # for the disk
 STREAMS = ("a", "b", "c")
 CUTS = 150
 

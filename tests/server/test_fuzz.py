@@ -14,6 +14,7 @@ from support.http.fuzzer import Fuzzer, at_home, examples
 from support.server.owners_server import MARKS, owners_server
 from websockets.sync.client import connect
 
+pytestmark = pytest.mark.waits  # until streams are silent
 ENDS = ("response.completed", "response.incomplete", "response.failed", "error")
 HANGS = 100.0
 

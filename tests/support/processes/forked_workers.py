@@ -40,7 +40,7 @@ _SHARE = 4
 
 Kind = Literal["waits", "counts", "short"]
 _WAITING_FIXTURES = {"browser", "clients", "serve", "terminal"}
-_WAITING_MARKS = ("process", "realtime")
+_WAITING_MARKS = ("process", "realtime", "waits")
 
 
 class Warned(NamedTuple):
