@@ -216,3 +216,33 @@ def test_a_reader_whose_frames_were_on_their_way_as_its_run_was_given_up_is_cut_
 
     assert asyncio.run(main()) == (True, [], {})
     assert sent == [b""]  # the head, and nothing behind what is lost with the client
+
+
+FRAMES = b"data: open\n\ndata: one\n\ndata: [DONE]\n\n"
+
+
+@pytest.mark.requirement("E5")
+@pytest.mark.parametrize(
+    "is_clear, pieces", [(True, [(FRAMES, False)]), (False, [(FRAMES, True), (b"", False)])]
+)
+def test_an_answer_that_is_there_is_one_piece_unless_its_client_must_be_waited_for(is_clear, pieces):
+    """Whoever reads nothing is found out while it is looked after, so its last frames do not wait for the end."""
+    sent: list[tuple[bytes, bool]] = []
+
+    async def main():
+        journal, wire = MemoryJournal(), Wire()
+        wire.clear = is_clear
+        claim = await journal.claim("r1", "test", 1e9)
+        assert isinstance(claim, Claim)
+        await journal.append("r1", [b"one", END], after=0, epoch=claim.epoch, grade=Grade.FLUSHED)
+
+        async def send(message) -> None:
+            if message["type"] == "http.response.body":
+                sent.append((message["body"], message["more_body"]))
+
+        heartbeat = Heartbeat(keepalive=15, noop=30, wall=lambda: 0.0)
+        streamer = RunStreamer(journal, heartbeat, DisconnectPolicy(lambda run, why: None))
+        return await streamer.perform(Streaming(RunId("r1"), Lines()), wire, send)
+
+    assert asyncio.run(main()) == "ended"
+    assert sent == pieces

@@ -316,12 +316,14 @@ class _RunReader:
                 await self._flush()
                 await asyncio.sleep(pause(tries))
                 tries += 1
+        await self._flush_if_slow()
 
     async def catch_up(self) -> None:
         """To the end of what is stored."""
         await self._flush()
         while not self.fold.ended and await self._page():
             pass
+        await self._flush_if_slow()
 
     def _is_elsewhere(self, items: Sequence[Item]) -> bool:
         """Whether these are by another process than all that this reader has."""
@@ -360,6 +362,12 @@ class _RunReader:
         frames, self._unsent = self._unsent + more, b""
         if frames and self._reader is not None:
             await self._reader.write(frames)
+
+    async def _flush_if_slow(self) -> None:
+        """The last frames go with the end of the answer. Only a client that must be waited for is sent them
+        before that, while somebody looks whether it leaves or reads nothing."""
+        if self._unsent and self._reader is not None and not self._reader.line.clear:
+            await self._flush()
 
     async def _page(self) -> bool:
         limit = self._limit
