@@ -1,11 +1,9 @@
 """Group commit: who waits for the disk, what is written together, and what happens when the disk cannot keep up."""
 
 import asyncio
-import sqlite3
-import threading
-from pathlib import Path
 
 import pytest
+from support.journals.watched_journal import Bench, run
 
 from turnbuckle.journal.port import (
     Claim,
@@ -17,87 +15,13 @@ from turnbuckle.journal.port import (
     StorageFull,
     StreamQuery,
 )
-from turnbuckle.journal.sqlite import committer, database
-from turnbuckle.journal.sqlite.journal import SqliteJournal
+from turnbuckle.journal.sqlite import committer
 from turnbuckle.journal.tail import tail
-
-
-class Watched:
-    """A connection that notes what runs in which thread, and can be held up at its next synced commit."""
-
-    def __init__(self, inner: database.SqlConnection) -> None:
-        self.inner = inner
-        self.log: list[tuple[str, bool]] = []  # (statement, whether on the loop's thread)
-        self.gate = threading.Event()
-        self.gate.set()
-        self.broken = False
-        self.folds = True
-
-    def execute(self, sql, parameters=()):
-        self.log.append((sql, threading.current_thread() is threading.main_thread()))
-        if "wal_checkpoint" in sql and not self.folds:
-            raise sqlite3.OperationalError("disk I/O error")
-        if sql == "COMMIT":
-            assert self.gate.wait(100)
-            if self.broken:
-                raise OSError(5, "the disk is gone")
-        return self.inner.execute(sql, parameters)
-
-    def executemany(self, sql, parameters):
-        self.log.append((sql, threading.current_thread() is threading.main_thread()))
-        return self.inner.executemany(sql, parameters)
-
-    @property
-    def in_transaction(self) -> bool:
-        return self.inner.in_transaction
-
-    def interrupt(self) -> None:
-        self.inner.interrupt()
-
-    def close(self) -> None:
-        self.inner.close()
-
-    def count(self, statement: str) -> int:
-        return sum(sql == statement for sql, _ in self.log)
-
-
-class Bench:
-    def __init__(self, folder: Path, checkpoint_pages: int = committer.CHECKPOINT_PAGES) -> None:
-        self.seconds = 0.0  # that a commit takes, by our stopwatch
-        self.now = 0.0
-        self.journal = SqliteJournal(
-            folder, connect=self._connect, checkpoint_pages=checkpoint_pages, stopwatch=self._look
-        )
-
-    def _look(self) -> float:
-        self.now += self.seconds
-        return self.now
-
-    def _connect(self, file: Path, *, read_only: bool = False) -> database.SqlConnection:
-        inner = database.connect(file, read_only=read_only)
-        if read_only:
-            return inner
-        self.watched = Watched(inner)
-        return self.watched
-
-    async def claim(self, stream: str) -> Claim:
-        claim = await self.journal.claim(stream, "one", 60)
-        assert isinstance(claim, Claim)
-        return claim
-
-    async def append(
-        self, stream: str, items: list[bytes], after: int = 0, grade: Grade = Grade.SYNCED
-    ) -> int:
-        return await self.journal.append(stream, items, after=after, epoch=0, grade=grade)
 
 
 async def spin_until(condition) -> None:
     while not condition():
         await asyncio.sleep(0)
-
-
-def run(coroutine) -> None:
-    asyncio.run(asyncio.wait_for(coroutine, 100))
 
 
 def test_seen_items_are_stored_without_a_thread_and_sure_ones_never_on_the_loop(tmp_path):
@@ -316,44 +240,6 @@ def test_a_claim_that_could_not_be_stored_leaves_no_trace(tmp_path):
         await bench.journal.close()
 
     run(main())
-
-
-def test_checkpoints_happen_in_the_thread_and_keep_the_log_short(tmp_path):
-    async def main():
-        bench = Bench(tmp_path, checkpoint_pages=50)
-        await bench.claim("run")
-        head = 0
-        for _ in range(1000):
-            head = await bench.append("run", [b"x" * 1000], head, Grade.FLUSHED)
-            await asyncio.sleep(0)
-        checkpoints = [on_loop for sql, on_loop in bench.watched.log if "wal_checkpoint(PASSIVE)" in sql]
-        assert len(checkpoints) > 10
-        assert not any(checkpoints)
-        assert (tmp_path / "journal.db-wal").stat().st_size < 2_000_000
-        assert bench.journal._committer.checkpoint_error is None
-        await bench.journal.close()
-        assert not (tmp_path / "journal.db-wal").exists()
-
-    run(main())
-
-
-@pytest.mark.requirement("E10")
-def test_a_log_that_cannot_be_folded_into_its_file_is_told_once_and_loses_nothing(tmp_path, caplog):
-    async def main():
-        bench = Bench(tmp_path, checkpoint_pages=10)
-        await bench.claim("run")
-        head, bench.watched.folds = 0, False
-        for _ in range(100):
-            head = await bench.append("run", [b"x" * 1000], head, Grade.FLUSHED)
-            await asyncio.sleep(0)
-        assert len(await bench.journal.read("run", 0, 1000)) == 100
-        bench.watched.folds = True
-        await bench.journal.close()
-
-    run(main())
-    assert [record.message for record in caplog.records] == [
-        "the journal's log grows, since it cannot be folded into its file: disk I/O error"
-    ]
 
 
 def test_streams_that_nobody_writes_cost_no_memory(tmp_path):
