@@ -42,7 +42,7 @@ from turnbuckle.journal.port import (
     next_seq,
 )
 from turnbuckle.journal.trouble import TroubleBook
-from turnbuckle.journal.words import kept, kept_words, leading, questions, snippet
+from turnbuckle.journal.words import kept_fields, kept_words, leading, questions, snippet
 
 
 class _Said(Struct, frozen=True):
@@ -341,8 +341,7 @@ class MemoryJournal(LiveClaims):
         return found
 
     def _change(self, found: _Stream, note: IndexUpdate) -> None:
-        given = {name: value for name, value in structs.asdict(note).items() if isinstance(value, str)}
-        fields = {name: kept(value) for name, value in given.items()}
+        fields = kept_fields(note)
         words = fields.pop("words", "")
         if note.forgotten:
             found.said = ()

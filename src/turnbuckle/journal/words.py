@@ -9,7 +9,9 @@ without spaces between words, as Chinese, Japanese and Thai, are found by any pa
 import re
 import unicodedata
 
-from turnbuckle.journal.port import MAX_WORDS
+from msgspec import structs
+
+from turnbuckle.journal.port import MAX_WORDS, IndexUpdate
 
 MOST_WORDS = 16  # of one question; nobody remembers more
 _WORD = re.compile(r"[^\W_]+")
@@ -31,6 +33,13 @@ def kept(text: str) -> str:
 def kept_words(text: str) -> str:
     """As much of a text as is kept to be found by."""
     return kept(text[:MAX_WORDS])
+
+
+def kept_fields(note: IndexUpdate) -> dict[str, str]:
+    """The texts of a note by name, as any store takes them. Somebody may have said 31 MB of words: what is
+    not kept of them is not looked at either."""
+    given = {name: text for name, text in structs.asdict(note).items() if isinstance(text, str)}
+    return {name: (kept_words if name == "words" else kept)(text) for name, text in given.items()}
 
 
 def asked_words(question: str) -> list[str]:

@@ -7,8 +7,6 @@ database: all nodes go by that one clock.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from msgspec import structs
-
 from turnbuckle.journal.port import (
     Claim,
     Held,
@@ -20,7 +18,7 @@ from turnbuckle.journal.port import (
     StreamRow,
 )
 from turnbuckle.journal.postgres.links import Connection
-from turnbuckle.journal.words import kept, kept_words, plain_words
+from turnbuckle.journal.words import kept, kept_fields, kept_words, plain_words
 
 ItemRow = tuple[int, int, bytes]
 Fences = dict[int, tuple[int, int]]
@@ -174,8 +172,7 @@ async def write_note(
     connection: Connection, name: str, note: IndexUpdate, wall: float | None, *, makes: bool
 ) -> None:
     """Change a stream's row. Without `makes` nothing happens if there is none."""
-    given = {field: value for field, value in structs.asdict(note).items() if isinstance(value, str)}
-    fields = {field: kept(value) for field, value in given.items()}
+    fields = kept_fields(note)
     words = fields.pop("words", "")
     columns = {_FIELDS.get(field, field): value for field, value in fields.items()}
     changes = "".join(f"{column} = ${at}, " for at, column in enumerate(columns, 3))

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from zlib import crc32
 
-from msgspec import structs
-
 from turnbuckle.journal.port import (
     READ_BYTES,
     Damaged,
@@ -27,7 +25,7 @@ from turnbuckle.journal.port import (
 )
 from turnbuckle.journal.sqlite.checksums import SUM_BITS, SUM_MASK, checksum, seed
 from turnbuckle.journal.sqlite.database import SqlConnection, transaction
-from turnbuckle.journal.words import kept, kept_words
+from turnbuckle.journal.words import kept_fields, kept_words
 
 ItemRow = tuple[int, int, int, bytes]
 Statement = tuple[str, tuple[Any, ...]]
@@ -202,8 +200,7 @@ def set_released(key: int) -> Statement:
 
 
 def set_note(key: int, note: IndexUpdate, now: float) -> list[Statement]:
-    given = {name: value for name, value in structs.asdict(note).items() if isinstance(value, str)}
-    fields = {name: kept(value) for name, value in given.items()}
+    fields = kept_fields(note)
     words = fields.pop("words", "")
     columns = ", ".join(f"{name} = ?" for name in (*fields, "updated"))
     statements: list[Statement] = [
