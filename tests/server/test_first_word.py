@@ -32,7 +32,7 @@ def known(first: FirstWord) -> tuple[object, ...]:
     return first.ended, first.failed, first.route, first.model, first.headers
 
 
-def same_after_every_item(items: list[Item]) -> None:
+def check_after_every_item(items: list[Item]) -> None:
     short, narrated = FirstWord(), Narrated()
     for item in items:
         short.take([item])
@@ -50,7 +50,7 @@ def same_after_every_item(items: list[Item]) -> None:
 def test_a_first_word_is_the_same_without_a_narration_whatever_the_run_does(task):
     for fault in FAULTS:
         story = asyncio.run(RunWorld(task, fault).play())
-        same_after_every_item(list(story.items))
+        check_after_every_item(list(story.items))
 
 
 ASKED = ModelAsked(1.0, 1, RouteName("main"), "openai_chat", "model-1", "first")
@@ -70,13 +70,13 @@ BURSTS = [
 @pytest.mark.parametrize("second", BURSTS, ids=str)
 def test_so_it_is_whatever_the_first_two_bursts_are(first, second):
     facts = [STARTED, ASKED, Streamed(2.0, 1, first), Streamed(3.0, 1, second)]
-    same_after_every_item([Item(seq, encode(fact)) for seq, fact in enumerate(facts, 1)])
+    check_after_every_item([Item(seq, encode(fact)) for seq, fact in enumerate(facts, 1)])
 
 
 def test_a_notice_of_the_conversation_is_a_first_word():
     origin = Origin(notice="A new conversation begins.")
     item = Item(1, encode(RunStarted(0.0, RunId("r"), SessionId("s"), (), origin=origin)))
-    same_after_every_item([item])
+    check_after_every_item([item])
     first = FirstWord()
     first.take([item])
     assert first.ended
