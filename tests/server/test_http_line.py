@@ -246,3 +246,40 @@ def test_an_answer_that_is_there_is_one_piece_unless_its_client_must_be_waited_f
 
     assert asyncio.run(main()) == "ended"
     assert sent == pieces
+
+
+@pytest.mark.requirement("F2")
+def test_a_store_that_has_to_be_waited_for_keeps_neither_the_first_frame_nor_heartbeats():
+    class Slow(MemoryJournal):
+        async def read(self, *where, **limits):
+            await asyncio.sleep(100)
+            return await super().read(*where, **limits)
+
+    class Taking(Wire):
+        def push(self, body: bytes) -> bool:
+            sent.append(body)
+            return True
+
+    sent: list[bytes] = []
+    clock = VirtualClock()
+
+    async def main():
+        journal, wire = Slow(), Taking()
+        claim = await journal.claim("r1", "test", 1e9)
+        assert isinstance(claim, Claim)
+        await journal.append("r1", [b"one", END], after=0, epoch=claim.epoch, grade=Grade.FLUSHED)
+
+        async def send(message) -> None:
+            sent.append(message.get("body", b"head"))
+
+        heartbeat = Heartbeat(keepalive=15, noop=30, wall=clock.now)
+        beating = asyncio.ensure_future(heartbeat.run(lambda: (), lambda: None))
+        streamer = RunStreamer(journal, heartbeat, DisconnectPolicy(lambda run, why: None))
+        end = await streamer.perform(Streaming(RunId("r1"), Lines()), wire, send)
+        beating.cancel()
+        return end
+
+    assert clock.run(main, quiet=0) == "ended"
+    assert sent[:2] == [b"head", b"data: open\n\n"]
+    assert b"data: beat\n\n" in sent
+    assert sent[-1] == b"data: one\n\ndata: [DONE]\n\n"

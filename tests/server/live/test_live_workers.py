@@ -83,7 +83,7 @@ async def until(ask, holds):
             with suppress(ConnectionError, asyncio.IncompleteReadError):
                 if holds(found := await ask()):
                     return found
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.02)  # more often would be refused
 
 
 @pytest.mark.requirement("K11")
@@ -102,7 +102,8 @@ def test_two_workers_share_a_port_one_that_dies_loses_nothing_and_a_stop_drains_
             async with server.listen(f"/v1/runs/{begun}/events") as reader:
                 await reader.until(b"one ")
             os.kill(before[driver], signal.SIGKILL)
-            (heir,) = await until(lambda: drivers_of(server), lambda found: found and found != {driver})
+            # By the other one, or by the one that starts in its place: a database that is young calls nobody dead.
+            await eventually(lambda: "run resumed" in server.log)
             await until(
                 lambda: numbers_of(server, "turnbuckle_worker_up"), lambda up: set(up.values()) == {1.0}
             )
@@ -114,17 +115,17 @@ def test_two_workers_share_a_port_one_that_dies_loses_nothing_and_a_stop_drains_
             server.signal(signal.SIGTERM)
             await until(lambda: server.get("/readyz"), lambda reply: reply.status == 503)
             server.behind.gates.open(3)
-            return before, workers_of(server), nodes, lock, heir, driver, events, last, await server.wait()
+            return before, workers_of(server), nodes, lock, driver, events, last, await server.wait()
 
-    before, after, nodes, lock, heir, driver, events, last, code = run(main())
+    before, after, nodes, lock, driver, events, last, code = run(main())
+    (other,) = before.keys() - {driver}
     assert len(nodes) == 2
     assert lock not in before.values()  # it is the parent's
-    assert heir != driver
     assert said_in(events) == "one two"
     kinds = [frame.event for frame in events]
     assert (kinds.count("run_claimed"), kinds.count("run_ended")) == (1, 1)
     assert after[driver] != before[driver]
-    assert after[heir] == before[heir]
+    assert after[other] == before[other]
     assert code == 0
     log = (tmp_path / "server.log").read_text()
     assert (

@@ -290,8 +290,16 @@ class _RunReader:
         self._reader = reader
 
     def begin(self, opening: bytes) -> None:
-        """These frames come before all others, in one piece with the first of them if that is there."""
-        self._keep(opening)
+        """These frames come before all others, in one piece with the first of them if that is at hand. A
+        store that has to be waited for does not keep them."""
+        if opening:
+            self._keep(opening)
+            asyncio.get_running_loop().call_soon(self._push_kept)
+
+    def _push_kept(self) -> None:
+        reader = self._reader
+        if self._unsent and reader is not None and reader.push(self._unsent):
+            self._unsent, reader.is_behind = b"", False
 
     def last_frames(self) -> bytes:
         """What is left to be sent when the run has ended: it goes in one piece with the end of the answer."""
