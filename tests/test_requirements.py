@@ -12,14 +12,23 @@ TESTS = Path(__file__).parent
 
 def named_ids(tree: ast.AST) -> Iterator[str]:
     """The ids in the `pytest.mark.requirement(...)` decorators of the test functions of one file."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+    for node in functions_of(tree):
+        if node.name.startswith("test_"):
             for decorator in node.decorator_list:
                 if (
                     isinstance(decorator, ast.Call)
                     and ast.unparse(decorator.func) == "pytest.mark.requirement"
                 ):
                     yield from (ast.literal_eval(argument) for argument in decorator.args)
+
+
+def functions_of(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Those in which pytest looks for tests: in the file, its classes and conditions, and not inside of others."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+        elif isinstance(node, ast.stmt):
+            yield from functions_of(node)
 
 
 @cache

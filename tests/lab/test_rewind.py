@@ -1,7 +1,10 @@
 """An object is put back to what it was, in place, with all that it owns."""
 
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
+import pytest
 from msgspec import Struct
 
 from turnbuckle.testing.cut_points import try_every_cut
@@ -67,6 +70,49 @@ def test_whatever_an_object_owns_is_put_back_as_often_as_one_likes() -> None:
         assert owner.loose == Loose(["x"])
         assert not hasattr(owner, "new")
         assert not hasattr(owner.slotted, "later")
+
+
+def shown(owner: Owner) -> str:
+    own = {name: value for name, value in vars(owner).items() if name not in ("slotted", "add", "myself")}
+    return repr((own, owner.slotted.pieces, getattr(owner.slotted, "later", None)))
+
+
+PLACES: dict[str, Callable[[Owner, list[Any]], object]] = {
+    "in place of an attribute": lambda owner, new: setattr(owner, "text", new),
+    "in place of an equal list": lambda owner, new: setattr(owner, "ones", new),
+    "a further attribute": lambda owner, new: setattr(owner, "late", new),
+    "under a key": lambda owner, new: owner.by_name.update(new=new),
+    "in a list": lambda owner, new: owner.pair[0].append(new),  # type: ignore[arg-type]
+    "in a queue": lambda owner, new: owner.waiting.append(new),  # type: ignore[arg-type]
+    "in a slot": lambda owner, new: setattr(owner.slotted, "pieces", new),
+    "in a struct": lambda owner, new: setattr(owner.loose, "names", new),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_taken_again_it_is_put_back_to_what_it_was_then_wherever_something_new_is(place: str) -> None:
+    owner = Owner()
+    owner.ones = [1]  # type: ignore[attr-defined]
+    before = Snapshot(owner)
+    new = [1]
+    PLACES[place](owner, new)
+    before.renew()
+    then = shown(owner)
+    for _ in range(2):
+        new.append(2)
+        spoil(owner)
+        before.restore()
+        assert shown(owner) == then
+
+
+def test_what_is_new_behind_all_else_is_seen_as_well() -> None:
+    rows: list[Any] = [1]
+    before = Snapshot(rows)
+    rows.append([2])
+    before.renew()
+    rows[1].append(3)
+    before.restore()
+    assert rows == [1, [2]]
 
 
 def test_a_decoder_that_cannot_be_put_back_is_found() -> None:

@@ -68,11 +68,11 @@ def test_a_transcript_read_with_other_quirks_still_has_one_honest_last_word(prot
 
 
 def nothing_runs():
-    """A cut reply gives no call that may run. Most cuts give the very events of the one a byte before."""
+    """A cut reply gives no call that may run. Most cuts give the very list of events of the one a byte before."""
     judged: dict[Any, Any] = {}
 
     def check(cut, _whole, events):
-        if judged.get(cut.end) == events:
+        if judged.get(cut.end) is events:
             return
         if isinstance(events[-1], Cut) and verdict(fold(list(events))).calls:
             yield "calls may run from a cut reply"

@@ -89,7 +89,13 @@ def _is_inside(shown: str, at: int) -> bool:
 
 
 def _ends_as_it_begins(anchor: str) -> bool:
-    return any(anchor.startswith(anchor[-count:]) for count in range(GLUED, len(anchor)))
+    head = anchor[:GLUED]
+    at = anchor.find(head, 1)
+    while at > 0:
+        if anchor.startswith(anchor[at:]):
+            return True
+        at = anchor.find(head, at + 1)
+    return False
 
 
 def _may_be_a_period(shown: str, at: int) -> bool:

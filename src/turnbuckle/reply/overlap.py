@@ -23,15 +23,11 @@ def is_habit(text: str, passage: str) -> bool:
 
 def has_short_period(passage: str) -> bool:
     """Whether the passage is one piece, at most half as long, repeated (the last time perhaps in part)."""
-    border = 0  # the longest proper prefix that is also a suffix, of what was read so far
-    borders = [0]
-    for at in range(1, len(passage)):
-        while border and passage[border] != passage[at]:
-            border = borders[border - 1]
-        if passage[border] == passage[at]:
-            border += 1
-        borders.append(border)
-    return len(passage) > 1 and 2 * (len(passage) - border) <= len(passage)
+    # Moved by one such piece, the passage lies on itself, and so does its first half. Only the first place
+    # where that half stands again counts: a longer piece is made of the one that ends there (Fine and Wilf).
+    half = passage[: len(passage) - len(passage) // 2]
+    again = passage.find(half, 1)
+    return again > 0 and passage.startswith(passage[again:])
 
 
 def occurrences(text: str, passage: str, enough: int) -> int:

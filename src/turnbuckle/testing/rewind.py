@@ -9,7 +9,8 @@ generator or outside of Python is not seen.
 
 from collections import deque
 from collections.abc import Iterable
-from operator import is_
+from itertools import chain, compress, repeat
+from operator import is_not
 from types import BuiltinMethodType, FunctionType, MethodType, NoneType
 from typing import Any
 
@@ -25,6 +26,7 @@ class Snapshot:
 
     def __init__(self, root: object) -> None:
         self._root = root
+        self._held: list[object] = []  # all that they hold, one thing behind the other
         self._take_all()
 
     def restore(self) -> None:
@@ -42,6 +44,9 @@ class Snapshot:
             owner.clear()
             owner.extend(copy)
         for thing, names, values in self._slots:
+            if _UNSET not in values:
+                deque(map(setattr, repeat(thing), names, values), maxlen=0)
+                continue
             for name, value in zip(names, values, strict=True):
                 if value is not _UNSET:
                     setattr(thing, name, value)
@@ -50,42 +55,38 @@ class Snapshot:
 
     def renew(self) -> None:
         """Take it again as it is now. Costs little where little has changed since the last time."""
-        if not self._is_up_to_date():
-            self._take_all()
+        held = self._copy_again()
+        changed = compress(held, map(is_not, held, self._held))
+        beyond = held[len(self._held) :]
+        self._held = held
+        constant, seen = _CONSTANT, self._seen
+        if [
+            thing for thing in chain(changed, beyond) if type(thing) not in constant and id(thing) not in seen
+        ]:
+            self._take_all()  # nobody has looked into these yet
 
-    def _is_up_to_date(self) -> bool:
-        """Copy again what has changed. False: something was found that nobody has looked into yet."""
-        found: list[object] = []
+    def _copy_again(self) -> list[object]:
+        """Copy what is known, as it is now. All that it holds, one thing behind the other."""
+        held: list[object] = []
         for kept in self._attributes:
-            held = kept[0].__dict__
-            if not _is_same_dict(held, kept[1]):
-                kept[1] = held.copy()
-                found += held.values()
+            kept[1] = copy = kept[0].__dict__.copy()
+            held += copy.values()
         for kept in self._by_key:
-            owner, copy = kept
-            if not owner and not copy:
-                continue
-            if isinstance(owner, set):
-                kept[1] = owner.copy()
-                found += owner
-            elif not _is_same_dict(owner, copy):
-                kept[1] = owner.copy()
-                found += owner.values()
+            if kept[0] or kept[1]:
+                kept[1] = copy = kept[0].copy()
+                held += copy.values() if type(copy) is dict else copy
         for kept in self._rows:
-            owner, copy = kept
-            if isinstance(owner, bytearray):
-                kept[1] = bytes(owner)
-            elif len(owner) != len(copy) or not all(map(is_, owner, copy)):
-                kept[1] = owner.copy()
-                found += owner
+            if kept[0] or kept[1]:
+                kept[1] = copy = kept[0].copy()
+                if type(copy) is list:
+                    held += copy
         for kept in self._queues:
             kept[1] = list(kept[0])
-            found += kept[1]
+            held += kept[1]
         for slots in self._slots:
             slots[2] = [getattr(slots[0], name, _UNSET) for name in slots[1]]
-            found += slots[2]
-        constant, seen = _CONSTANT, self._seen
-        return not [thing for thing in found if type(thing) not in constant and id(thing) not in seen]
+            held += slots[2]
+        return held
 
     def _take_all(self) -> None:
         self._attributes: list[list[Any]] = []
@@ -95,6 +96,7 @@ class Snapshot:
         self._slots: list[list[Any]] = []
         self._seen: dict[int, object] = {id(_UNSET): _UNSET}  # kept alive, so that no other gets its number
         self._walk()
+        self._held = self._copy_again()
 
     def _walk(self) -> None:
         constant, seen = _CONSTANT, self._seen
@@ -140,13 +142,6 @@ class Snapshot:
             self._attributes.append([thing, copy])
             held = [*held, *copy.values()]
         return held
-
-
-def _is_same_dict(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
-    """The very same values under the very same keys: of two that are only equal, one may change."""
-    return (
-        len(one) == len(other) and all(map(is_, one, other)) and all(map(is_, one.values(), other.values()))
-    )
 
 
 def _slots_of(kind: type) -> tuple[str, ...]:

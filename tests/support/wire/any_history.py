@@ -60,8 +60,7 @@ def messages_of(role: str, parts: st.SearchStrategy[Part], at_most: int = 4) -> 
 ASSISTANT = messages_of("assistant", st.one_of(TEXT_PARTS, CALLS, CALLS, THOUGHTS))
 TOOL = messages_of("tool", RESULTS)
 USER = messages_of("user", TEXT_PARTS, 2)
-ANY_MESSAGE = st.sampled_from(["system", "user", "assistant", "tool"]).flatmap(
-    lambda role: messages_of(role, ANY_PART)
-)
+OF_ANY_PARTS = {role: messages_of(role, ANY_PART) for role in ("system", "user", "assistant", "tool")}
+ANY_MESSAGE = st.sampled_from([*OF_ANY_PARTS]).flatmap(OF_ANY_PARTS.__getitem__)
 HISTORIES = st.lists(st.one_of(ASSISTANT, ASSISTANT, TOOL, TOOL, USER, ANY_MESSAGE), max_size=9).map(tuple)
 QUIRKS = st.sampled_from([Quirks(), Quirks(text_after_tools=False), Quirks(stored=True)])
