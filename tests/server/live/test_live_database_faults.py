@@ -279,6 +279,7 @@ def test_every_fault_is_in_the_table():
     assert TOLD.keys() == FAULTS.keys()
 
 
+@pytest.mark.long(29)
 @pytest.mark.requirement("K6", "E10")
 @pytest.mark.parametrize("name", FAULTS)
 def test_work_waits_for_a_database_that_does_not_work_and_says_so(name, seen):

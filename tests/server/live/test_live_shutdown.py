@@ -34,6 +34,7 @@ def content_of(frames: list[Frame]) -> str:
     return "".join(one["choices"][0]["delta"].get("content") or "" for one in told if "choices" in one)
 
 
+@pytest.mark.long(9)
 @pytest.mark.requirement("C6", "F2", "F5", "G5", "G6")
 def test_what_does_not_end_in_time_is_told_to_every_reader_and_goes_on_after_the_next_start(tmp_path: Path):
     """S13."""

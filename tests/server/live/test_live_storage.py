@@ -112,6 +112,7 @@ def test_a_disk_that_takes_nothing_for_a_while_is_told_to_everybody_and_work_goe
     assert later.status == 200
 
 
+@pytest.mark.long(8)
 @pytest.mark.requirement("E10", "F5")
 @pytest.mark.process
 @pytest.mark.parametrize("how", ["stop", "interrupt"])

@@ -61,6 +61,7 @@ async def held(server: ServerProcess) -> float:
     return float(next(line for line in lines if line.startswith("turnbuckle_loop_held_total ")).split()[1])
 
 
+@pytest.mark.long(8)
 @pytest.mark.requirement("R1", "R12")
 def test_under_every_attack_everybody_else_is_served(
     tmp_path: Path, record_property: Callable[[str, object], None]

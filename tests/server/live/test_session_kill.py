@@ -136,6 +136,7 @@ def test_with_suspend_a_crash_ends_the_run_and_the_next_message_begins_anew(tmp_
     assert str(bodies[2]).count("fresh start") == 1  # the same note, in the history
 
 
+@pytest.mark.long(31)
 @pytest.mark.requirement("E6", "G5")
 def test_a_server_that_was_paused_for_longer_than_its_lease_goes_on_with_good_authority(tmp_path: Path):
     """S5. Nobody else can have the folder, so it takes its own claims again before it does anything with them."""
