@@ -3,7 +3,7 @@
 # PYTHON=/path/to/python picks the interpreter; ARGS="..." is handed on to the program that a target starts.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick check audit wheel bench bench-server reference recordings pictures lock format clean
+.PHONY: help run test checked programs tests quick check audit wheel bench bench-server reference recordings pictures lock format clean
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Hundreds of processes are started by the tests: each would read every module from its source again.
@@ -12,6 +12,9 @@ unexport PYTHONDONTWRITEBYTECODE
 python := .venv/bin/python
 ready := .venv/.ready
 clients := .venv/.clients
+tried := .venv/.clients-tried
+checking := .venv/.checking
+complaints := .venv/.complaints
 # Every test file can be imported. What runs them all finds that out by itself.
 collected := .venv/.collected
 collect = { $(python) -m pytest --collect-only -qq --ignore=tests/clients > $(collected) || { tail -20 $(collected); false; }; }
@@ -30,12 +33,24 @@ help: ## print this list
 run: $(ready) ## start the server and open its console; without a configured route a rehearsal model answers
 	@exec .venv/bin/turnbuckle serve $(if $(filter --no-open,$(ARGS)),,--open) $(ARGS)
 
-# The programs of others come while the code is checked. What is installed is looked at when all of it is there.
-test: $(ready) ## make check, then every test
-	@$(MAKE) --no-print-directory --jobs=2 check $(clients) collect=true packages=true
-	@scripts/audit
-	@echo "tests"
-	@$(python) -m pytest --workers auto -q --durations=5 --ignore=tests/test_tidy.py $(ARGS)
+# The code is checked and the programs of others come while the first tests run. What is wrong with the code is told as
+# soon as it is known, and again at the end. What is installed is looked at when all of it is there.
+test: $(ready) ## make check and every test
+	@rm -f $(tried) $(complaints)
+	@$(MAKE) --no-print-directory --jobs=3 checked programs tests; code=$$?; \
+	cat $(complaints) 2> /dev/null; scripts/audit || code=1; exit $$code
+
+checked: $(ready)
+	@$(MAKE) --no-print-directory check collect=true packages=true > $(checking) 2>&1; code=$$?; \
+	echo; cat $(checking); test $$code = 0 || cat $(checking) >> $(complaints); exit $$code
+
+# Tests that need them wait until all that was to be had is there.
+programs: $(ready)
+	@$(MAKE) --no-print-directory $(clients); code=$$?; touch $(tried); \
+	test $$code = 0 || echo "set-up: programs for the tests are missing; scripts/set-up-clients says why" >> $(complaints); exit $$code
+
+tests: $(ready)
+	@$(python) -m pytest --workers auto --programs $(tried) -q --durations=5 --ignore=tests/test_tidy.py $(ARGS)
 
 quick: $(ready) ## the tests of the pure core and of what drives it, without processes and without the longest enumerations
 	@$(python) -m pytest --workers auto -q -m "not process and not realtime and not exhaustive" $(core) $(ARGS)

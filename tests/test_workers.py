@@ -96,9 +96,46 @@ INTERRUPTED = {
     """,
 }
 
+PROGRAMS = {
+    "tests/wire/test_alone.py": """
+        import pathlib, pytest
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_needs_nothing(number):
+            pathlib.Path("arrived").touch()
+    """,
+    "tests/browser/test_needs.py": """
+        import pathlib, pytest
+
+        begun = []
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_needs_programs(number):
+            assert pathlib.Path("arrived").exists()
+            begun.append("short")
+
+        @pytest.mark.long(5)
+        def test_takes_long():
+            begun.append("long")
+
+        @pytest.mark.long(9)
+        def test_takes_longest():
+            assert begun == []
+            begun.append("longest")
+
+        def test_comes_behind_them():
+            assert begun[:2] == ["longest", "long"]
+    """,
+    "pytest.ini": """
+        [pytest]
+        markers = long
+    """,
+}
+
 
 def ran(folder: Path, *arguments: str, tests: dict[str, str] = TESTS) -> str:
     for name, text in tests.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(re.sub("^        ", "", text, flags=re.MULTILINE).lstrip())
     words = [
         sys.executable,
@@ -161,3 +198,12 @@ def test_workers_end_what_they_keep_running_when_the_first_process_is_interrupte
     assert [error for error in ("BrokenPipeError", "EOFError", "ConnectionReset") if error in told] == []
     assert [*tmp_path.glob("running-*")] == []
     assert [*tmp_path.glob("ended-*")] != []
+
+
+@pytest.mark.process
+def test_what_needs_programs_of_others_waits_for_them_and_the_longest_begins(tmp_path: Path) -> None:
+    told = ran(tmp_path, "--workers", "1", "--programs", "arrived", tests=PROGRAMS)
+    assert "11 passed" in told
+    assert "ended with 0" in told
+    gone = ran(tmp_path, "--workers", "2", "--programs", "never", "-x", "-k", "nothing", tests=PROGRAMS)
+    assert "4 passed, 7 deselected" in gone

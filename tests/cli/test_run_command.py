@@ -353,6 +353,7 @@ def _read_until(terminal: int, words: str) -> str:
     return seen
 
 
+@pytest.mark.long(12)
 @pytest.mark.process
 @pytest.mark.requirement("E2")
 def test_a_full_disk_is_told_loudly_and_the_run_goes_on_when_there_is_room(tmp_path: Path) -> None:
@@ -370,6 +371,7 @@ def test_a_full_disk_is_told_loudly_and_the_run_goes_on_when_there_is_room(tmp_p
     assert len((tmp_path / "big.txt").read_text().splitlines()) == 5000
 
 
+@pytest.mark.long(11)
 @pytest.mark.process
 @pytest.mark.requirement("E10")
 def test_a_disk_that_is_full_before_a_run_can_begin_is_told_and_nothing_hangs(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def test_the_package_holds_all_that_is_served_and_nothing_else(wheel: Path):
     assert {name for name in names if ".dist-info/" not in name} == sources
 
 
+@pytest.mark.long(10)
 @pytest.mark.process
 @pytest.mark.requirement("J8")
 def test_one_file_installed_into_an_empty_environment_serves_chats_runs_and_has_its_lab(

@@ -30,6 +30,7 @@ def quantile(values, part):
     return sorted(values)[min(int(len(values) * part), len(values) - 1)] if values else 0.0
 
 
+@pytest.mark.long(10)
 @pytest.mark.realtime
 @pytest.mark.process
 @pytest.mark.timeout(SECONDS + 120)

@@ -75,6 +75,7 @@ def serve_a_clone(folder):
     assert "set-up" not in (clone / "make.log").read_text()
 
 
+@pytest.mark.long(8)
 @pytest.mark.requirement("H1", "H2", "H6", "H8", "H10", "B3")
 def test_the_first_half_hour(terminal, tmp_path):
     serve_a_clone(tmp_path)

@@ -18,6 +18,7 @@ SECONDS = 10.0
 NODES_SECONDS = 7.0
 
 
+@pytest.mark.long(12)
 @pytest.mark.requirement("E2", "E4", "D3", "G6")
 def test_a_short_random_campaign_breaks_no_promise(tmp_path: Path):
     world = run(campaign(7, SECONDS, tmp_path))
@@ -27,6 +28,7 @@ def test_a_short_random_campaign_breaks_no_promise(tmp_path: Path):
     assert {"kill", "term", "pause", "disk"} & set(world.counts)
 
 
+@pytest.mark.long(12)
 @pytest.mark.requirement("K3", "K5", "K6")
 def test_a_short_random_campaign_with_three_nodes_breaks_no_promise(tmp_path: Path):
     world = run(nodes_campaign(42, NODES_SECONDS, tmp_path, 3, set_clocks=False))

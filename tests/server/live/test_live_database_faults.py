@@ -3,7 +3,6 @@ middle, a message that waits, a question that is answered, a new request, a read
 so, or is refused with a time to come back; it goes on by itself; nothing is lost, done twice, or hangs."""
 
 import asyncio
-import functools
 import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -20,6 +19,7 @@ from support.server.live_server import (
     Frame,
     Listener,
     LiveServer,
+    asked_until,
     eventually,
     gate,
     lab_provider,
@@ -185,12 +185,12 @@ class Scene:
         return Told(ready, words, doctor, told.refuses)
 
     async def not_ready(self, server: LiveServer, code: str) -> str:
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                ready = await server.get("/readyz")
-                if ready.status == 503 and ready.json["code"] == code:
-                    assert ready.headers["retry-after"]
-                    return code
+        def is_told(ready: Reply) -> bool:
+            return ready.status == 503 and ready.json["code"] == code
+
+        ready = await asked_until(is_told, server.get, "/readyz")
+        assert ready.headers["retry-after"]
+        return code
 
     async def doctor(self) -> str:
         try:
@@ -237,7 +237,7 @@ class Scene:
         return listed
 
 
-@functools.cache
+@pytest.fixture(scope="module")
 def seen() -> tuple[dict[str, Seen], list[Exception]]:
     """One pair of servers and one database go through all of it, one fault after the other, up to a mistake."""
     found: dict[str, Seen] = {}
@@ -268,8 +268,8 @@ def seen() -> tuple[dict[str, Seen], list[Exception]]:
     return found, []
 
 
-def seen_of(name: str) -> Seen:
-    found, mistakes = seen()
+def seen_of(name: str, seen: tuple[dict[str, Seen], list[Exception]]) -> Seen:
+    found, mistakes = seen
     if name not in found:
         raise mistakes[0]
     return found[name]
@@ -279,10 +279,11 @@ def test_every_fault_is_in_the_table():
     assert TOLD.keys() == FAULTS.keys()
 
 
+@pytest.mark.long(29)
 @pytest.mark.requirement("K6", "E10")
 @pytest.mark.parametrize("name", FAULTS)
-def test_work_waits_for_a_database_that_does_not_work_and_says_so(name):
-    found = seen_of(name)
+def test_work_waits_for_a_database_that_does_not_work_and_says_so(name, seen):
+    found = seen_of(name, seen)
     assert found.told == TOLD[name]
     for refusal in found.refusals:
         assert int(refusal.headers["retry-after"]) > 0
@@ -291,8 +292,8 @@ def test_work_waits_for_a_database_that_does_not_work_and_says_so(name):
 
 @pytest.mark.requirement("K6")
 @pytest.mark.parametrize("name", FAULTS)
-def test_work_goes_on_by_itself_when_the_database_works_again_and_nothing_is_lost_or_done_twice(name):
-    found = seen_of(name)
+def test_work_goes_on_by_itself_when_the_database_works_again_and_nothing_is_lost_or_done_twice(name, seen):
+    found = seen_of(name, seen)
     assert found.words == [SAID, "It is done.", "One word.", "Said."]
     assert found.ends == ["completed"] * 6
     assert found.runs == [1, 1]

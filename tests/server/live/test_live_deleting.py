@@ -5,7 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.server.live_server import LiveServer, gate, lab_provider, run, run_scenario, serve_live
+from support.server.live_server import (
+    LiveServer,
+    asked_until,
+    gate,
+    lab_provider,
+    run,
+    run_scenario,
+    serve_live,
+)
 
 from turnbuckle.lab.received import last_user_text
 from turnbuckle.lab.script import Finish, LabRequest, Say
@@ -161,9 +169,8 @@ def test_a_steered_message_under_one_key_is_done_once_whatever_happened_since(tm
         elif later == "run deleted":
             assert (await server.ask("DELETE", f"/v1/runs/{first}")).status == 200
         else:
-            async with asyncio.timeout(100):  # its worker may just look at what was steered
-                while (await server.ask("DELETE", "/v1/sessions/s")).status != 200:
-                    pass
+            # Its worker may just look at what was steered.
+            await asked_until(lambda reply: reply.status == 200, server.ask, "DELETE", "/v1/sessions/s")
         before = len(server.lab.requests)
         again = await server.post("/v1/runs", body, idempotency_key="k")
         await say(server, "the last", "other")

@@ -97,6 +97,7 @@ def test_a_server_that_lives_stores_again_what_a_standby_had_not_received(tmp_pa
     assert (said_in(whole), finished(whole), ran) == (SAID, ["finished"], "ran\n")
 
 
+@pytest.mark.long(8)
 @pytest.mark.requirement("K6")
 @pytest.mark.parametrize("waits", [True, False], ids=["a standby is waited for", "no standby is waited for"])
 def test_what_a_standby_had_not_received_and_nobody_has_any_more_is_taken_back(waits: bool, tmp_path: Path):

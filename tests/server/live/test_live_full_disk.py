@@ -3,7 +3,6 @@
 The server gets a small file system of its own, which only it sees: a mount namespace, by root or by a user namespace.
 Where the machine allows neither, that is said, and every write of the server is refused by a limit instead."""
 
-import asyncio
 import errno
 import io
 import os
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.processes.server_process import ServerProcess, run_process_scenario
 from support.server.face_requests import error_code, request_for, streamed
-from support.server.live_server import PATIENCE, gate, said_in
+from support.server.live_server import asked_until, gate, said_in
 
 from turnbuckle.lab.received import last_user_text
 from turnbuckle.lab.script import Finish, Say
@@ -95,9 +94,7 @@ def disk_for(folder: Path) -> FullDisk | SmallFiles:
 
 
 async def eventually_ready(server: ServerProcess) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while (await server.get("/readyz")).status != 200:
-            await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=0.2)
+    await asked_until(lambda ready: ready.status == 200, server.get, "/readyz")
 
 
 @pytest.mark.requirement("E10")

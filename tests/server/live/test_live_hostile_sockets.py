@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from support.server.live_server import PATIENCE, LiveServer, run_scenario
+from support.server.live_server import PATIENCE, LiveServer, asked_until, run_scenario
 from support.server.scripted_models import answer
 from websockets.asyncio.client import connect
 from websockets.frames import Frame, Opcode
@@ -62,9 +62,8 @@ def test_half_sent_messages_count_against_the_budget_of_their_owner(tmp_path: Pa
         for _, writer in lines:
             writer.transport.abort()
         body = {"model": "lab", "input": "x" * 150_000}
-        async with asyncio.timeout(PATIENCE):
-            while (await server.post("/v1/responses", body)).status != 200:
-                continue  # the others are noticed to be gone in a moment
+        # The others are noticed to be gone in a moment.
+        await asked_until(lambda reply: reply.status == 200, server.post, "/v1/responses", body)
         return code
 
     assert run_scenario(scenario, tmp_path, answer, server=SMALL_BODIES) == 1013

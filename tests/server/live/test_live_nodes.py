@@ -9,6 +9,7 @@ import pytest
 from support.postgres.server import shared_server
 from support.processes.commands import command
 from support.server.live_server import (
+    asked_until,
     eventually,
     gate,
     lab_provider,
@@ -38,9 +39,7 @@ def played(scenario, folder: Path, model, **settings):
 
 async def listed_by(node, path: str, holds):
     """What a node lists, as soon as it is as wanted: another node that is slow to answer is left out."""
-    while not holds(found := (await node.get(path)).json["data"]):
-        pass
-    return found
+    return (await asked_until(lambda reply: holds(reply.json["data"]), node.get, path)).json["data"]
 
 
 def speaks(request):
@@ -181,8 +180,7 @@ def test_a_list_names_the_node_that_did_not_answer(tmp_path: Path):
             words = ("processes", "list", "--server", f"http://127.0.0.1:{one.port}")
             told = await asyncio.to_thread(command, tmp_path, *words)
         for path in paths:
-            while (await one.get(path)).json["missing_nodes"]:
-                pass
+            await asked_until(lambda reply: not reply.json["missing_nodes"], one.get, path)
         return missing, told
 
     missing, told = played(scenario, tmp_path, speaks, place=place)

@@ -1,11 +1,10 @@
 """A run whose own command stops the server: the next start asks a person instead of doing it again."""
 
-import asyncio
 import signal
 
 import pytest
 from support.processes.server_process import run_process_scenario
-from support.server.live_server import PATIENCE, eventually
+from support.server.live_server import asked_until, eventually
 from support.server.scripted_models import OUTSIDE
 
 from turnbuckle.lab.received import last_user_text, results_brought
@@ -24,10 +23,7 @@ def does_it(request):
 
 async def asked_by(server):
     """Wait until the run, which is taken up behind the start, has asked."""
-    async with asyncio.timeout(PATIENCE):
-        while not (waiting := (await server.get("/v1/approvals")).json["data"]):
-            pass
-    return waiting
+    return (await asked_until(lambda reply: reply.json["data"], server.get, "/v1/approvals")).json["data"]
 
 
 @pytest.mark.requirement("G5", "G6")

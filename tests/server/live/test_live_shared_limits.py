@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from support.server.live_server import gate, lab_provider, run, two_nodes
+from support.server.live_server import asked_until, gate, lab_provider, run, two_nodes
 
 from turnbuckle.cli.stored_keys import all_keys, create_key, revoke_key
 from turnbuckle.config import load
@@ -44,13 +44,6 @@ def speaks(request):
 
 def answers(request):
     return (Say("Done."), Finish())
-
-
-async def until(holds, ask, *given, **more):
-    """Ask again until the answer is as wanted."""
-    while not holds(found := await ask(*given, **more)):
-        await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=0.01)
-    return found
 
 
 def is_refused(reply) -> bool:
@@ -192,14 +185,14 @@ def test_a_key_is_good_and_revoked_at_all_nodes_and_its_streams_end(tmp_path: Pa
         key, token = await asyncio.to_thread(create_key, loaded, "a program", "ann")
         one.key = other.key = token
         for node in (one, other):
-            await until(is_refused, node.get, "/v1/models", authorization="")
+            await asked_until(is_refused, node.get, "/v1/models", authorization="")
             assert (await node.get("/v1/models")).status == 200
         begun = await one.begin("go")
         async with other.listen(f"/v1/runs/{begun}/events") as reader:
             await reader.until(b"one ")
             await asyncio.to_thread(revoke_key, loaded, key.id)
             for node in (one, other):
-                await until(is_refused, node.get, "/v1/models")
+                await asked_until(is_refused, node.get, "/v1/models")
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
                 await reader.rest()
         listed = await asyncio.to_thread(all_keys, loaded)
@@ -220,7 +213,7 @@ def test_a_route_that_is_benched_at_one_node_is_benched_at_all(tmp_path: Path):
 
     async def scenario(one, other):
         await one.events(await one.begin("go"))
-        found = await until(lambda found: found[0] == "benched", standings, other)
+        found = await asked_until(lambda found: found[0] == "benched", standings, other)
         before = len(one.lab.requests)
         end = await other.ended(await other.begin("go"))
         asked = [request.body["model"] for request in list(one.lab.requests)[before:]]
@@ -243,7 +236,7 @@ def test_clocks_that_one_node_learned_hold_at_all(tmp_path: Path):
     async def scenario(one, other):
         for number in range(8):  # four each: neither knows enough by itself
             await (one, other)[number % 2].events(await (one, other)[number % 2].begin("go"))
-        return [await until(lambda found: found["first_event"], clocks, node) for node in (one, other)]
+        return [await asked_until(lambda found: found["first_event"], clocks, node) for node in (one, other)]
 
     mine, theirs = played(scenario, tmp_path, answers)
     assert mine["first_event"] == theirs["first_event"]

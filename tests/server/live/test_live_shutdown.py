@@ -9,7 +9,7 @@ import pytest
 from support.http.memory_server import Reply
 from support.processes.server_process import ServerProcess, run_process_scenario
 from support.server.face_requests import error_code, request_for, streamed
-from support.server.live_server import PATIENCE, Frame, said_in
+from support.server.live_server import Frame, asked_until, said_in
 from support.server.scripted_models import CUT_AT, LAST, model_by_phase
 
 pytestmark = pytest.mark.process
@@ -25,9 +25,7 @@ def chat(task: str, **more: Any) -> dict[str, Any]:
 
 async def is_draining(server: ServerProcess) -> Reply:
     """Wait until it has heard that it is to stop."""
-    async with asyncio.timeout(PATIENCE):
-        while (ready := await server.get("/readyz")).status == 200:
-            pass
+    ready: Reply = await asked_until(lambda reply: reply.status != 200, server.get, "/readyz")
     return ready
 
 
@@ -36,6 +34,7 @@ def content_of(frames: list[Frame]) -> str:
     return "".join(one["choices"][0]["delta"].get("content") or "" for one in told if "choices" in one)
 
 
+@pytest.mark.long(9)
 @pytest.mark.requirement("C6", "F2", "F5", "G5", "G6")
 def test_what_does_not_end_in_time_is_told_to_every_reader_and_goes_on_after_the_next_start(tmp_path: Path):
     """S13."""

@@ -9,7 +9,7 @@ import sqlite3
 import msgspec
 import pytest
 from support.processes.server_process import run_process_scenario
-from support.server.live_server import gate, lab_provider, run, run_scenario, said_in, serve_live
+from support.server.live_server import asked_until, gate, lab_provider, run, run_scenario, said_in, serve_live
 
 from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.lab.received import last_user_text
@@ -112,6 +112,7 @@ def test_a_disk_that_takes_nothing_for_a_while_is_told_to_everybody_and_work_goe
     assert later.status == 200
 
 
+@pytest.mark.long(8)
 @pytest.mark.requirement("E10", "F5")
 @pytest.mark.process
 @pytest.mark.parametrize("how", ["stop", "interrupt"])
@@ -137,9 +138,7 @@ def test_a_stop_that_cannot_be_stored_says_what_it_waits_for_and_ends_the_run_la
 
 
 async def eventually_ready(server):
-    async with asyncio.timeout(100):
-        while (await server.get("/readyz")).status != 200:
-            await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=0.2)
+    await asked_until(lambda ready: ready.status == 200, server.get, "/readyz")
 
 
 @pytest.mark.requirement("E10")
@@ -171,11 +170,6 @@ def test_a_plain_request_whose_turn_waits_for_the_disk_is_told_so_and_its_key_ge
         body = msgspec.json.decode(msgspec.json.encode(bodies[path]).replace(b"hello", b"slowly"))
         return await server.post(path, body, idempotency_key=path)
 
-    async def until_told(server, path):
-        while (reply := await ask(server, path)).status == 503:
-            pass  # it waited for as long as it may
-        return reply
-
     async def scenario(server):
         await server.start()
         waiting = [asyncio.create_task(ask(server, path)) for path in bodies]
@@ -184,7 +178,7 @@ def test_a_plain_request_whose_turn_waits_for_the_disk_is_told_so_and_its_key_ge
         server.behind.gates.open(1)
         refused = [await one for one in waiting]
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, FREE)
-        whole = [await until_told(server, path) for path in bodies]
+        whole = [await asked_until(lambda reply: reply.status != 503, ask, server, path) for path in bodies]
         await server.stop()
         return refused, whole, len(server.behind.lab.requests)
 

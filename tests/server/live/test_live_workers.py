@@ -13,7 +13,7 @@ import pytest
 from support.postgres.server import shared_server
 from support.processes.commands import accept, command
 from support.processes.server_process import ServerProcess, server_process
-from support.server.live_server import eventually, gate, lab_provider, run, said_in
+from support.server.live_server import asked_until, eventually, gate, lab_provider, run, said_in
 from support.server.scripted_models import is_alive
 
 from turnbuckle.cli.exits import FAILED, USAGE_ERROR
@@ -78,12 +78,12 @@ async def drivers_of(server: ServerProcess) -> set[str]:
 
 async def until(ask, holds):
     """Ask until the answer is as wanted. A worker that dies may have taken the question with it."""
-    async with asyncio.timeout(100):
-        while True:
-            with suppress(ConnectionError, asyncio.IncompleteReadError):
-                if holds(found := await ask()):
-                    return found
-            await asyncio.sleep(0.02)  # more often would be refused
+
+    async def answer():
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            return await ask()
+
+    return await asked_until(lambda found: found is not None and holds(found), answer)
 
 
 @pytest.mark.requirement("K11")

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.http.memory_server import Reply
 from support.processes.server_process import ServerProcess, run_process_scenario
 from support.server.attacks import ALIKE, SERVER, TOOLS, attacks, hostile_model, hostile_pages, provoke
-from support.server.live_server import PATIENCE, eventually
+from support.server.live_server import asked_until, eventually
 
 pytestmark = pytest.mark.process
 
@@ -50,14 +51,17 @@ class Neighbour:
 
 async def held(server: ServerProcess) -> float:
     """How often the loop was held. Places of connections that just left are free when the server has noticed it."""
-    async with asyncio.timeout(PATIENCE):
-        while (answer := await server.get("/metrics")).status == 503:
-            assert b"server.max_connections" in answer.body
+
+    def has_place(answer: Reply) -> bool:
+        return answer.status != 503 or b"server.max_connections" not in answer.body
+
+    answer = await asked_until(has_place, server.get, "/metrics")
     assert answer.status == 200, answer.body
     lines = answer.body.decode().splitlines()
     return float(next(line for line in lines if line.startswith("turnbuckle_loop_held_total ")).split()[1])
 
 
+@pytest.mark.long(8)
 @pytest.mark.requirement("R1", "R12")
 def test_under_every_attack_everybody_else_is_served(
     tmp_path: Path, record_property: Callable[[str, object], None]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.processes.server_process import ServerProcess, run_process_scenario
-from support.server.live_server import PATIENCE, eventually, gate
+from support.server.live_server import asked_until, eventually, gate
 from support.server.scripted_models import CUT_AT, LAST, OUTSIDE, is_alive, model_by_phase
 
 from turnbuckle.lab.script import Finish, LabRequest, Say
@@ -30,10 +30,8 @@ async def made(server: ServerProcess, *sessions: str) -> None:
 
 async def begun(server: ServerProcess, *runs: str) -> None:
     """Wait until the first words of each run are stored: that it was asked for does not say so."""
-    async with asyncio.timeout(PATIENCE):
-        for run in runs:
-            while (await server.get(f"/v1/runs/{run}")).json["output"] != LAST[:CUT_AT]:
-                pass
+    for run in runs:
+        await asked_until(lambda view: view["output"] == LAST[:CUT_AT], server.run, run)
 
 
 async def states(server: ServerProcess, session: str) -> list[str]:
@@ -138,6 +136,7 @@ def test_with_suspend_a_crash_ends_the_run_and_the_next_message_begins_anew(tmp_
     assert str(bodies[2]).count("fresh start") == 1  # the same note, in the history
 
 
+@pytest.mark.long(31)
 @pytest.mark.requirement("E6", "G5")
 def test_a_server_that_was_paused_for_longer_than_its_lease_goes_on_with_good_authority(tmp_path: Path):
     """S5. Nobody else can have the folder, so it takes its own claims again before it does anything with them."""

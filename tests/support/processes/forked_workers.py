@@ -10,7 +10,11 @@ Tests that wait (for processes, clocks, browsers) and those that only count go a
 counts, goes on with what is short, and leaves the waiting to the others, so that there is always somebody who wants the
 processors; when one kind is done, all do the other. Those that count step back behind those that wait: what waits is soon
 over then, in the time that it needs by itself, and what is left at the end fills all processors. The pieces get smaller
-towards the end, so that no worker is left alone with much. Tests that share a fixture of their file stay together.
+towards the end, so that no worker is left alone with much. Tests that share a fixture of their file stay together, and
+those that are marked as `long` begin before the others.
+
+With `--programs FILE` the programs of others that tests need are still on their way, until that file is there. Only tests
+that need none are given to workers until then.
 """
 
 import atexit
@@ -29,8 +33,9 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
-WAITING = 3
-"""Workers beside one for each core: a third of the suite waits for processes, browsers and clocks."""
+WAITING = 4
+"""Workers beside one for each core. What waits for processes, browsers and clocks takes twenty minutes by itself, and is
+to be over when the rest is."""
 
 _NICENESS = 10
 """A worker that counts has a tenth of the weight of one that waits, and of the processes that it waits for."""
@@ -41,6 +46,12 @@ _SHARE = 4
 Kind = Literal["waits", "counts", "short"]
 _WAITING_FIXTURES = {"browser", "clients", "serve", "terminal"}
 _WAITING_MARKS = ("process", "realtime", "waits")
+
+_ALONE = {"call", "lab", "narrate", "reply", "session", "turn", "vocab", "wire"}
+"""Folders whose tests need no program of others, unless they wait."""
+
+_LOOK = 0.1
+"""Seconds between two looks at whether the programs of others are there."""
 
 
 class Warned(NamedTuple):
@@ -80,6 +91,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="0",
         help=f"run the tests in this many forked processes; auto: {WAITING} more than cores",
     )
+    parser.getgroup("workers").addoption(
+        "--programs",
+        metavar="FILE",
+        help="workers get the tests that need programs of others as soon as this file is there",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -112,18 +128,35 @@ class _File(NamedTuple):
     kind: Kind
     is_whole: bool
     places: list[int]
-    order: int = 0
-    """Those with a browser first, so that they follow each other; then those that cannot be divided."""
+    order: float = 0
+    """The longest first, then those with a browser, so that they follow each other; then those that cannot be divided."""
+    needs_programs: bool = True
+    """Of others."""
 
 
 class WorkQueue:
-    """The tests that nobody has yet, by their places in the session."""
+    """The tests that nobody has yet, by their places in the session. Those that need programs of others are held back
+    until these are there."""
 
-    def __init__(self, items: Sequence[pytest.Item], workers: int) -> None:
+    def __init__(self, items: Sequence[pytest.Item], workers: int, has_programs: bool = True) -> None:
         self._workers = workers
         self._files: dict[Kind, deque[_File]] = {"waits": deque(), "counts": deque(), "short": deque()}
-        for file in sorted(_files_of(items), key=lambda file: file.order):
-            self._files[file.kind].append(file)
+        files = sorted(_files_of(items), key=lambda file: file.order)
+        self._held = [] if has_programs else [file for file in files if file.needs_programs]
+        for file in files:
+            if has_programs or not file.needs_programs:
+                self._files[file.kind].append(file)
+
+    @property
+    def holds_back(self) -> bool:
+        return bool(self._held)
+
+    def release(self) -> None:
+        """The programs are there."""
+        for kind, files in self._files.items():
+            held = [file for file in self._held if file.kind == kind]
+            self._files[kind] = deque(sorted([*files, *held], key=lambda file: file.order))
+        self._held = []
 
     def take(self, kinds: Iterable[Kind]) -> list[int]:
         """What a worker does next that would rather have the first of these kinds; nothing if there is nothing."""
@@ -141,7 +174,7 @@ class WorkQueue:
         return piece
 
     def has(self, kind: Kind) -> bool:
-        return bool(self._files[kind])
+        return bool(self._files[kind]) or any(file.kind == kind for file in self._held)
 
     def put_back(self, places: Iterable[int]) -> None:
         if kept := list(places):
@@ -155,11 +188,16 @@ def _files_of(items: Sequence[pytest.Item]) -> Iterable[_File]:
         if sharing := [(place, item) for place, item in together if _shares(item)]:
             # It cannot be divided, so nobody may begin with it when the others are at their end.
             waits = any(kind_of(item) == "waits" for _, item in sharing)
-            yield _File("waits" if waits else "counts", True, [place for place, _ in sharing], 1)
+            order = min(-seconds_of(item) or 1 for _, item in sharing)
+            needs = any(_needs_programs(item) for _, item in sharing)
+            yield _File("waits" if waits else "counts", True, [place for place, _ in sharing], order, needs)
+        for place, item in alone:
+            if seconds := seconds_of(item):
+                yield _File(kind_of(item), True, [place], -seconds, _needs_programs(item))
         for kind in _RANKS:
-            if places := [place for place, item in alone if kind_of(item) == kind]:
+            if places := [place for place, item in alone if kind_of(item) == kind and not seconds_of(item)]:
                 has_browser = "browser" in getattr(items[places[0]], "fixturenames", ())
-                yield _File(kind, False, places, 0 if has_browser else 2)
+                yield _File(kind, False, places, 0 if has_browser else 2, _needs_programs(items[places[0]]))
 
 
 _RANKS: tuple[Kind, ...] = ("waits", "counts", "short")
@@ -172,6 +210,17 @@ def kind_of(item: pytest.Item) -> Kind:
     ):
         return "waits"
     return "counts" if item.get_closest_marker("exhaustive") else "short"
+
+
+def seconds_of(item: pytest.Item) -> float:
+    """How long a test takes that is marked as long."""
+    mark = item.get_closest_marker("long")
+    return float(mark.args[0]) if mark else 0.0
+
+
+def _needs_programs(item: pytest.Item) -> bool:
+    folder = item.nodeid.split("/")[1:2]  # below `tests`
+    return kind_of(item) == "waits" or _ALONE.isdisjoint(folder)
 
 
 def _shares(item: pytest.Item) -> bool:
@@ -201,7 +250,9 @@ class _Crew:
     def __init__(self, session: pytest.Session, count: int) -> None:
         self._session = session
         self._stop = mmap.mmap(-1, 1)
-        self._queue = WorkQueue(session.items, count)
+        self._programs = Path(session.config.getoption("--programs") or os.devnull)
+        self._queue = WorkQueue(session.items, count, self._programs.exists())
+        self._hungry: list[_Worker] = []
         self._counting = min(cores(), max(count // 2, 1))
         session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined] # one for all workers
         self._workers: dict[Connection, _Worker] = {}
@@ -210,7 +261,7 @@ class _Crew:
 
     def run(self) -> None:
         while self._workers:
-            for channel in wait([*self._workers]):
+            for channel in wait([*self._workers], _LOOK if self._queue.holds_back else None):
                 assert isinstance(channel, Connection)
                 worker = self._workers[channel]
                 try:
@@ -226,6 +277,8 @@ class _Crew:
                 else:
                     worker.is_idle = True
                     self._dismiss()
+            if self._queue.holds_back and (self._programs.exists() or self._stop[0]):
+                self._release()
         if self._session.shouldfail:
             raise self._session.Failed(self._session.shouldfail)
         if self._session.shouldstop:
@@ -266,8 +319,17 @@ class _Crew:
                 os.write(2, traceback.format_exc().encode())
             os._exit(code)
 
+    def _release(self) -> None:
+        self._queue.release()
+        hungry, self._hungry = self._hungry, []
+        for worker in hungry:
+            self._give(worker)
+
     def _give(self, worker: _Worker) -> None:
         piece = [] if self._stop[0] else self._queue.take(worker.kinds)
+        if not piece and self._queue.holds_back:
+            self._hungry.append(worker)
+            return
         worker.given.extend(piece)
         worker.channel.send(piece)
 
@@ -296,6 +358,7 @@ class _Crew:
         """A worker is gone: it had nothing more to do, or died at the first test that it did not tell of."""
         del self._workers[worker.channel]
         worker.channel.close()
+        self._hungry = [other for other in self._hungry if other is not worker]
         code = os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1])
         if worker.is_idle and code == 0:
             return

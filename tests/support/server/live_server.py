@@ -34,6 +34,7 @@ PATIENCE = 100.0
 BESIDE = "beside"
 """The folder of the second node, in that of the first."""
 _LOOK = 0.005
+_LONGEST_LOOK = 0.1
 _FIRST_GATE = 1e6  # seconds; no script pauses for so long
 
 SETTINGS = """
@@ -114,7 +115,23 @@ async def eventually(holds: Callable[[], Any]) -> None:
     """Wait until something holds that nobody announces."""
     async with asyncio.timeout(PATIENCE):
         while not holds():
-            await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=_LOOK)
+            await _idle(_LOOK)
+
+
+async def asked_until(
+    holds: Callable[[Any], Any], ask: Callable[..., Awaitable[Any]], *given: Any, **more: Any
+) -> Any:
+    """Ask until the answer is as wanted, and give it: soon again at first, and less often what takes long."""
+    pause = _LOOK
+    async with asyncio.timeout(PATIENCE):
+        while not holds(answer := await ask(*given, **more)):
+            await _idle(pause)
+            pause = min(2 * pause, _LONGEST_LOOK)
+    return answer
+
+
+async def _idle(seconds: float) -> None:
+    await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=seconds)
 
 
 @dataclass

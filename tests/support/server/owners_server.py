@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.server.live_server import PATIENCE, ApiClient, LiveServer, lab_provider, run, serve_live
+from support.server.live_server import (
+    PATIENCE,
+    ApiClient,
+    LiveServer,
+    asked_until,
+    lab_provider,
+    run,
+    serve_live,
+)
 
 from turnbuckle.lab.received import last_user_text, results_brought
 from turnbuckle.lab.script import Call, Finish, KillAfter, LabRequest, Reason, Say, ScriptItem, Status
@@ -214,16 +222,8 @@ async def leave_process(at: ApiClient, mark: str) -> None:
 
 
 async def _pending(at: ApiClient, run: str) -> str:
-    found: list[Any] = []
-
-    async def look() -> bool:
-        found[:] = (await at.get(f"/v1/runs/{run}/approvals")).json["data"]
-        return bool(found)
-
-    async with asyncio.timeout(PATIENCE):
-        while not await look():
-            await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=0.005)
-    return found[0]["id"]
+    reply = await asked_until(lambda reply: reply.json["data"], at.get, f"/v1/runs/{run}/approvals")
+    return str(reply.json["data"][0]["id"])
 
 
 @contextmanager
