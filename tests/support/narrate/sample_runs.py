@@ -198,6 +198,15 @@ def simulated_with_faults(name, ends=("reset",)):
     yield from pickle.loads(kept.read_bytes())
 
 
+def stories_with_faults(name):
+    """The same worlds by their stories: each with all faults that lead to it. About every third fault leads to the
+    story of another one, and then there is nothing new to be told."""
+    faults = {}
+    for fault, run in simulated_with_faults(name):
+        faults.setdefault(run, []).append(fault)
+    return faults.items()
+
+
 async def _every_fault(name, ends):
     """All in one loop: a loop for each costs a tenth of what is played in it."""
     story = await RunWorld(TASK[name]).play()
