@@ -127,7 +127,7 @@ def tasks() -> list[Task]:
 def test_a_run_that_was_interrupted_anywhere_goes_on_or_ends_with_words_under_other_settings(
     change, record_property
 ):
-    found = []
+    found: list[str] = []
 
     async def all_of_them() -> int:
         worlds = 0

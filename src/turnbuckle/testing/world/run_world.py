@@ -2,7 +2,7 @@
 takes."""
 
 import asyncio
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -32,6 +32,7 @@ from turnbuckle.vocab.request import RunOptions
 
 _STREAM = "run"
 _MOST_LIVES = 12
+_decoded = lru_cache(2_000)(decode)  # most items of a world were in another one of the same task
 _COUNTED = ("tool_runs", "questions", "appends", "seconds", "argument_characters")
 
 
@@ -279,7 +280,7 @@ class RunWorld:
             policy=for_options(self._policy, self._task.options),
             outcome=outcome,
             items=items,
-            facts=tuple(decode(item.data) for item in items),
+            facts=tuple(_decoded(item.data) for item in items),
             driven=driven,
             asked=tuple(asked for model in self._models for asked in model.asked),
             done=tuple(self._disk.done),
