@@ -1,7 +1,15 @@
 """One story on every surface: whoever tells a run, and however, says the same words, the same end and the same notices."""
 
 import pytest
-from support.narrate.sample_runs import ALL, BROKEN, facts_of, run_named, simulated_with_faults, waited
+from support.narrate.sample_runs import (
+    ALL,
+    BROKEN,
+    facts_of,
+    run_named,
+    simulated_with_faults,
+    stories_with_faults,
+    waited,
+)
 from support.narrate.surfaces import SURFACES, Rendering, console
 
 from turnbuckle.agent.events import Cursor, EventRenderer
@@ -96,10 +104,10 @@ def test_all_surfaces_tell_one_story(name):
 def test_all_surfaces_tell_one_story_whatever_broke(name, record_property):
     wrong = {}
     count = 0
-    for fault, run in simulated_with_faults(name):
-        count += 1
+    for run, faults in stories_with_faults(name):
+        count += len(faults)
         if found := differences(told_by_all(run)):
-            wrong[str(fault)] = found
+            wrong[str(faults)] = found
     record_property("worlds tried", count)
     assert not wrong
     assert count > 30

@@ -13,15 +13,14 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv.attributes import error_attributes, http_attributes
 from opentelemetry.trace import SpanKind, StatusCode
-from support.observe.observed_runs import observed, world_facts
+from support.narrate.sample_runs import facts_of, stories_with_faults
+from support.observe.observed_runs import observed
 from support.runs.run_harness import TASK, run_case
 from support.turns.turn_facts import RESET, START, ask, burst, called, said
-from support.worlds.tasks import TASKS
 
 from turnbuckle.observe.run_observer import RunObserver
 from turnbuckle.observe.traces import Traces, parent_of, under
-from turnbuckle.testing.world.campaign import faults_of
-from turnbuckle.testing.world.run_world import RunWorld
+from turnbuckle.testing.world.faults import NOTHING
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -325,16 +324,14 @@ def test_no_span_holds_content_and_every_attribute_is_of_the_conventions_or_our_
 @pytest.mark.requirement("H5")
 @pytest.mark.parametrize("name", ["write, then read", "a draft, finished at once", "a flag and a command"])
 def test_every_span_ends_once_whatever_goes_wrong(name: str, record_property):
-    task = next(task for task in TASKS if task.name == name)
-    base = asyncio.run(RunWorld(task).play())
     tried: Counter[str] = Counter()
-    for fault in faults_of(base, ("reset",)):
-        spans = spans_of(world_facts(task, fault))
+    for run, faults in stories_with_faults(name):
+        spans = spans_of(facts_of(run))
         assert len({span.context.span_id for span in spans}) == len(spans)
         for began, ended in (
             seconds(span) for span in spans if attributes_of(span).get("error.type") != "lost"
         ):
             assert ended >= began
-        tried[type(fault).__name__] += 1
+        tried.update(type(fault).__name__ for fault in faults if fault != NOTHING)
     record_property("worlds tried", tried.total())
     assert len(tried) == 8

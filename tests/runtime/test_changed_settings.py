@@ -127,13 +127,19 @@ def tasks() -> list[Task]:
 def test_a_run_that_was_interrupted_anywhere_goes_on_or_ends_with_words_under_other_settings(
     change, record_property
 ):
-    worlds, found = 0, []
-    for task in tasks():
-        appends = asyncio.run(RunWorld(task).play()).appends
-        for append in range(appends):
-            story = asyncio.run(ChangedScene(task, append, CHANGES[change]).play())
-            found += [f"{task.name}, killed behind {append}: {problem}" for problem in problems(story)]
-            worlds += 1
+    found: list[str] = []
+
+    async def all_of_them() -> int:
+        worlds = 0
+        for task in tasks():
+            base = await RunWorld(task).play()
+            for append in range(base.appends):
+                story = await ChangedScene(task, append, CHANGES[change]).play()
+                found.extend(f"{task.name}, killed behind {append}: {problem}" for problem in problems(story))
+                worlds += 1
+        return worlds
+
+    worlds = asyncio.run(all_of_them())
     record_property("worlds tried", worlds)
     assert found == []
     assert worlds > 100

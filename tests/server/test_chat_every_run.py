@@ -15,7 +15,7 @@ from support.narrate.sample_runs import (
     one_by_one,
     run_named,
     shown,
-    simulated_with_faults,
+    stories_with_faults,
     tools_started,
     whole,
 )
@@ -123,14 +123,14 @@ def test_every_run_that_was_cut_killed_robbed_or_stopped_is_told_by_the_rules_of
     name, record_property
 ):
     count = 0
-    for fault, run in simulated_with_faults(name):
-        count += 1
+    for run, faults in stories_with_faults(name):
+        count += len(faults)
         data = whole(chat(), run)
         try:
             check_stream(run, data)
             assert one_by_one(chat(), run) == data
         except AssertionError as error:
-            raise AssertionError(f"{fault}: {error}") from error
+            raise AssertionError(f"{faults}: {error}") from error
     record_property("worlds tried", count)
     assert count > 30
 

@@ -103,11 +103,12 @@ class _JumpingSelector(selectors.DefaultSelector):
         super().__init__()
         self._clock = clock
         self._quiet = quiet
+        self._files = self.get_map()  # as they are at any moment
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:
             # Without sockets only threads can want something, and that stands in the loop's queue already.
-            return super().select(0) if len(self.get_map()) > 1 else []
+            return super().select(0) if len(self._files) > 1 else []
         timer = math.inf if timeout is None else self._clock.now() + timeout
         moment = min(timer, self._clock.next_deadline())
         if math.isinf(moment):

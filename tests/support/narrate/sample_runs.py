@@ -12,7 +12,7 @@ from support.worlds.tasks import TASKS
 
 from turnbuckle.journal.port import Item
 from turnbuckle.testing.world.campaign import faults_of
-from turnbuckle.testing.world.faults import NOTHING
+from turnbuckle.testing.world.faults import NOTHING, Fault
 from turnbuckle.testing.world.run_world import RunWorld
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
@@ -196,6 +196,15 @@ def simulated_with_faults(name, ends=("reset",)):
         written.write_bytes(pickle.dumps(played))
         written.replace(kept)
     yield from pickle.loads(kept.read_bytes())
+
+
+def stories_with_faults(name):
+    """The same worlds by their stories: each with all faults that lead to it. About every third fault leads to the
+    story of another one, and then there is nothing new to be told."""
+    faults: dict[tuple[Item, ...], list[Fault]] = {}
+    for fault, run in simulated_with_faults(name):
+        faults.setdefault(run, []).append(fault)
+    return faults.items()
 
 
 async def _every_fault(name, ends):

@@ -3,18 +3,23 @@ well.
 
 They look at the journal, at what the world counted and at the requests that went out; of the turn they only
 use the fold, to see that it folds the same way twice.
+
+The worlds of a task differ in one place, so most attempts and requests of one were in another before: what
+follows from such a piece alone is remembered.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from itertools import pairwise
+from typing import ParamSpec, TypeVar
 
 import msgspec
 
 from turnbuckle.journal.port import EPOCH_BITS, Item
 from turnbuckle.reply.accumulate import fold as fold_reply
-from turnbuckle.reply.rules import violations
-from turnbuckle.reply.verdict import verdict
+from turnbuckle.reply.rules import Violation, violations
+from turnbuckle.reply.verdict import Verdict, verdict
 from turnbuckle.testing.stream_invariants import check_stream
 from turnbuckle.testing.world.compaction_rules import COMPACTION_RULES, left_out_of
 from turnbuckle.testing.world.consent_rules import CONSENT_RULES
@@ -41,10 +46,18 @@ from turnbuckle.turn.facts import (
 )
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.ladder import UNJOINED
+from turnbuckle.turn.policy import RouteFacts
 from turnbuckle.vocab.events import Cut, Event, TextDelta
 from turnbuckle.vocab.messages import Message, Part
+from turnbuckle.vocab.reply import Reply
 from turnbuckle.vocab.tooling import FINISH_CALL
 from turnbuckle.wire.registry import rules_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_PIECES = 1_000
+"""So many are remembered of each kind. The largest task has about three hundred."""
 
 
 def check_run(story: Story) -> tuple[str, ...]:
@@ -105,6 +118,40 @@ def summary_attempts(facts: Iterable[Fact]) -> set[int]:
     return {fact.attempt for fact in facts if isinstance(fact, ModelAsked) and fact.folding is not None}
 
 
+def _remembering(work: Callable[P, T]) -> Callable[P, T]:
+    """Like `lru_cache`, for arguments that can be encoded but not always be hashed."""
+    known: dict[bytes, T] = {}
+
+    @wraps(work)
+    def remembered(*args: P.args, **kwargs: P.kwargs) -> T:
+        key = msgspec.msgpack.encode((args, kwargs))
+        if key not in known:
+            if len(known) >= _PIECES:
+                known.clear()
+            known[key] = work(*args, **kwargs)
+        return known[key]
+
+    return remembered
+
+
+@_remembering
+def _stream_problems(events: Sequence[Event]) -> tuple[str, ...]:
+    return check_stream(events)
+
+
+@_remembering
+def _judged(events: list[Event], cap: int | None = None) -> tuple[Reply, Verdict]:
+    reply = fold_reply(events)
+    return reply, verdict(reply, cap=cap)
+
+
+@_remembering
+def _broken_rules(messages: tuple[Message, ...], route: RouteFacts, *, to_ask: bool) -> tuple[Violation, ...]:
+    return violations(
+        messages, rules_of(route.protocol), model=route.model, quirks=route.quirks, to_ask=to_ask
+    )
+
+
 def _one_end(story: Story) -> Iterator[str]:
     ends = [place for place, fact in enumerate(story.facts) if isinstance(fact, RunEnded)]
     if ends != [len(story.facts) - 1]:
@@ -122,7 +169,7 @@ def _one_last_word_each(story: Story) -> Iterator[str]:
     if asked != list(range(1, len(asked) + 1)):
         yield f"the attempts are numbered {asked}"
     for attempt, events in attempts_of(story.facts).items():
-        yield from (f"attempt {attempt}: {problem}" for problem in check_stream(events))
+        yield from (f"attempt {attempt}: {problem}" for problem in _stream_problems(events))
 
 
 def _shown_is_final(story: Story) -> Iterator[str]:
@@ -154,10 +201,8 @@ def _tools_from_whole_replies(story: Story) -> Iterator[str]:
         elif isinstance(fact, CallsHeld):
             held |= {call.id for call in fact.calls}
         elif isinstance(fact, ToolStarted):
-            reply = fold_reply(attempts[latest])
-            called = held | {
-                call.id for call in verdict(reply).calls
-            }  # a second call of the same id gets a longer one
+            reply, judged = _judged(attempts[latest])
+            called = held | {call.id for call in judged.calls}  # a second call of one id gets a longer one
             if not reply.ended or not any(f"{fact.call_id}_".startswith(f"{one}_") for one in called):
                 yield f"{fact.name} {fact.call_id} ran from a reply that was not whole"
 
@@ -261,13 +306,7 @@ def _legal_requests(story: Story) -> Iterator[str]:
         paused = request.messages[-1].role == "assistant"
         if request.prefill != (paused and bool(route.quirks.prefill)):
             yield f"request {number} ends with the assistant, and the route does not go on behind that"
-        broken = violations(
-            request.messages,
-            rules_of(route.protocol),
-            model=route.model,
-            quirks=route.quirks,
-            to_ask=not paused,
-        )
+        broken = _broken_rules(request.messages, route, to_ask=not paused)
         yield from (f"request {number}: {one.rule}, {one.what}" for one in broken)
         if any(one == other and one.note for one, other in pairwise(request.messages)):
             yield f"request {number} says the same note twice"
@@ -340,8 +379,8 @@ def _every_break_is_decided(story: Story) -> Iterator[str]:
         decided = [fact for fact in facts if isinstance(fact, Decided)]
         asked = facts[0]
         cap = asked.cap if isinstance(asked, ModelAsked) else None
-        reply = fold_reply(events)
-        kind = verdict(reply, cap=cap).kind
+        reply, judged = _judged(events, cap)
+        kind = judged.kind
         if isinstance(asked, ModelAsked) and asked.folding is not None:
             whole = kind in ("complete", "cut_by_length") and bool(reply.text.strip()) and not reply.calls
             if len(decided) != (0 if whole else 1):

@@ -1,7 +1,6 @@
 """One life of a run: the journal as this process sees it, and the moment at which its fault comes."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from turnbuckle.journal.memory import MemoryJournal
@@ -106,9 +105,10 @@ class WorldProcess(WrappedJournal):
         grade: Grade,
         note: IndexUpdate | None = None,
     ) -> int:
-        async with self._storing(stream):
-            head = await self._journal.append(stream, items, after=after, epoch=epoch, grade=grade, note=note)
-            self._luck.intents += [item for item in items if item.startswith(b'{"type":"tool_started"')]
+        number = await self._before_append(stream)
+        head = await self._journal.append(stream, items, after=after, epoch=epoch, grade=grade, note=note)
+        self._luck.intents += [item for item in items if item.startswith(b'{"type":"tool_started"')]
+        await self._append_at(stream, number, "after")
         return head
 
     async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
@@ -123,23 +123,25 @@ class WorldProcess(WrappedJournal):
 
     async def change_all(self, changes: Changes) -> bool:
         """One moment, like an append, however many streams it changes."""
-        async with self._storing(next((append.stream for append in changes.appends), "run")):
-            return await self._journal.change_all(changes)
+        stream = next((append.stream for append in changes.appends), "run")
+        number = await self._before_append(stream)
+        changed = await self._journal.change_all(changes)
+        await self._append_at(stream, number, "after")
+        return changed
 
-    @asynccontextmanager
-    async def _storing(self, stream: str) -> AsyncIterator[None]:
+    async def _before_append(self, stream: str) -> int:
+        """The number of the append that comes now."""
         self._live()
         number = self._luck.appends
         self._luck.appends += 1
-        if self._luck.comes_at(number):
-            await self._append_at(stream, number, "before")
-        yield
-        if self._luck.comes_at(number):
-            await self._append_at(stream, number, "after")
+        await self._append_at(stream, number, "before")
+        return number
 
     # The faults
 
     async def _append_at(self, stream: str, number: int, side: Side) -> None:
+        if not self._luck.comes_at(number):
+            return
         if self._luck.take(Kill(number, side)):
             self._die()
         if self._luck.take(Kill(number, side, power=True)):

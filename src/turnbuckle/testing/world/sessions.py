@@ -203,7 +203,8 @@ class Life(WorldProcess):
     async def _step(self) -> None:
         self._live()
         await asyncio.sleep(0)
-        await self._awake.wait()
+        if not self._awake.is_set():
+            await self._awake.wait()
         self._live()
 
     def die(self) -> None:
