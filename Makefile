@@ -46,11 +46,12 @@ checked: $(ready)
 
 # Tests that need them wait until all that was to be had is there.
 programs: $(ready)
-	@$(MAKE) --no-print-directory $(clients); code=$$?; touch $(tried); \
+	@$(MAKE) --no-print-directory --silent $(clients); code=$$?; touch $(tried); \
 	test $$code = 0 || echo "set-up: programs for the tests are missing; scripts/set-up-clients says why" >> $(complaints); exit $$code
 
+# With a space in place of the =, a file that is there already would be taken for one of tests.
 tests: $(ready)
-	@$(python) -m pytest --workers auto --programs $(tried) -q --durations=5 --ignore=tests/test_tidy.py $(ARGS)
+	@$(python) -m pytest --workers auto --programs=$(tried) -q --durations=5 --ignore=tests/test_tidy.py $(ARGS)
 
 quick: $(ready) ## the tests of the pure core and of what drives it, without processes and without the longest enumerations
 	@$(python) -m pytest --workers auto -q -m "not process and not realtime and not exhaustive" $(core) $(ARGS)

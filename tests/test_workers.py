@@ -202,8 +202,8 @@ def test_workers_end_what_they_keep_running_when_the_first_process_is_interrupte
 
 @pytest.mark.process
 def test_what_needs_programs_of_others_waits_for_them_and_the_longest_begins(tmp_path: Path) -> None:
-    told = ran(tmp_path, "--workers", "1", "--programs", "arrived", tests=PROGRAMS)
+    told = ran(tmp_path, "--workers", "1", "--programs=arrived", tests=PROGRAMS)
     assert "11 passed" in told
     assert "ended with 0" in told
-    gone = ran(tmp_path, "--workers", "2", "--programs", "never", "-x", "-k", "nothing", tests=PROGRAMS)
+    gone = ran(tmp_path, "--workers", "2", "--programs=never", "-x", "-k", "nothing", tests=PROGRAMS)
     assert "4 passed, 7 deselected" in gone
