@@ -110,6 +110,18 @@ def test_what_is_accepted_is_used_from_then_on(clone: Path, capsys: pytest.Captu
     assert run("run", "hello") == 2
 
 
+def test_to_accept_another_folder_accepts_what_lies_there_and_nothing_here(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+):
+    other = clone.parent / "other"
+    shutil.copytree(clone, other)
+    (other / "turnbuckle.toml").write_text('workspace = "."\n')
+    assert run("trust", str(other), "--yes") == 0
+    assert run("run", "hello") == 2
+    monkeypatch.chdir(other)
+    assert run("run", "hello") == 0
+
+
 def test_on_a_terminal_it_is_shown_and_asked_about_once(
     clone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):

@@ -94,7 +94,7 @@ def _found(file: Path) -> Loaded:
     """As a command in that folder would find it. What the environment sets is not the file's."""
     if not file.exists() and not is_data_ours(bare := load(folder=file.parent, environment={})):
         return bare  # a data folder alone
-    return msgspec.structs.replace(load(file, environment={}), found=True)
+    return msgspec.structs.replace(load(file, folder=file.parent, environment={}), found=True)
 
 
 def _accept(file: Path, yes: bool, as_json: bool) -> int:

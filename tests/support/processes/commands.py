@@ -130,7 +130,7 @@ def in_thread(made: Provider) -> Iterator[asyncio.AbstractEventLoop]:
 def accept(folder: Path) -> None:
     """The settings of a folder are somebody's own, and so is what lies in its data folder."""
     file = folder / "turnbuckle.toml"
-    loaded = load(file, environment={})
+    loaded = load(file, folder=folder, environment={})
     TrustStore().accept(file, loaded.digest)
     accept_data(loaded)
 
