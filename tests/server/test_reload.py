@@ -45,7 +45,7 @@ def reloaded(folder, text):
     file.write_text(BEFORE)
 
     def read():
-        return load(file, environment={})
+        return load(file, folder=folder, environment={})
 
     async def main():
         async with open_server(read(), {}, again=read) as service:
@@ -100,10 +100,10 @@ def test_new_runs_get_the_new_rules(tmp_path):
     file.write_text(BEFORE)
 
     async def main():
-        async with open_app(load(file, environment={}), {}) as opened:
+        async with open_app(load(file, folder=tmp_path, environment={}), {}) as opened:
             before = opened.runs.policy
             file.write_text(AFTER)
-            opened.reload(load(file, environment={}).settings)
+            opened.reload(load(file, folder=tmp_path, environment={}).settings)
             return before, opened.runs.policy
 
     before, after = asyncio.run(main())
