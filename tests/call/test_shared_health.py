@@ -79,6 +79,9 @@ def test_times_are_told_as_seconds_that_are_left(health):
     assert model_heard(model_told(known, 100.0), 100.0) == known
 
 
+EMPTY = RoutePace().seen().shares
+
+
 def noted(pace: RoutePace, *seconds: float) -> RoutePace:
     for one in seconds:
         pace.note("gap", one, Limit(10.0, default=10.0))
@@ -89,10 +92,10 @@ def noted(pace: RoutePace, *seconds: float) -> RoutePace:
 def test_what_two_have_seen_of_a_pace_is_seen_by_both_and_nothing_counts_twice():
     mine, theirs = noted(RoutePace(), *[1.0] * 5), noted(RoutePace(), *[2.0] * 5)
     assert (mine.scale("gap"), theirs.scale("gap")) == (None, None)
-    theirs.hear(mine.seen())
+    theirs.hear(mine.to_tell())
     mine.told()
     assert theirs.scale("gap") == pytest.approx(0.8)
-    mine.hear(theirs.seen())
+    mine.hear(theirs.to_tell())
     theirs.told()
     assert mine.seen() == theirs.seen()
     assert (mine.is_news, theirs.is_news) == (False, False)
@@ -102,7 +105,7 @@ def test_what_two_have_seen_of_a_pace_is_seen_by_both_and_nothing_counts_twice()
 @pytest.mark.requirement("K7")
 def test_what_one_has_forgotten_is_forgotten_by_all_and_no_old_news_bring_it_back():
     mine, theirs = noted(RoutePace(), *[1.0] * 8), RoutePace()
-    theirs.hear(mine.seen())
+    theirs.hear(mine.to_tell())
     mine.told()
     theirs.forget("gap")
     noted(theirs, 9.0)
@@ -112,11 +115,37 @@ def test_what_one_has_forgotten_is_forgotten_by_all_and_no_old_news_bring_it_bac
     assert mine.scale("gap") is None
 
 
+@pytest.mark.requirement("K7")
+@pytest.mark.parametrize("overtaken", [False, True])
+@pytest.mark.parametrize("forgets", [False, True])
+def test_what_is_seen_while_others_are_told_is_news_to_them(forgets: bool, overtaken: bool):
+    mine, theirs = noted(RoutePace(), 1.0, 2.0), RoutePace()
+    on_its_way = mine.to_tell()
+    if forgets:
+        mine.forget("gap")
+    noted(mine, 3.0)
+    mine.late = 1
+    if overtaken:
+        mine.hear(PaceSeen({"gap": [0.9]}))
+        theirs.hear(PaceSeen({"gap": [0.9]}))
+    else:
+        mine.told()
+        theirs.hear(on_its_way)
+    assert mine.is_news
+    theirs.hear(mine.to_tell())
+    mine.told()
+    before = [0.9] * overtaken + [0.1, 0.2]
+    assert (
+        theirs.seen() == mine.seen() == PaceSeen({**EMPTY, "gap": [*([] if forgets else before), 0.3]}, [], 1)
+    )
+    assert not mine.is_news
+
+
 def test_how_often_a_route_was_late_is_told_and_a_reply_in_time_ends_it():
     mine, theirs = RoutePace(), RoutePace()
     mine.late = 2
     assert mine.is_news
-    theirs.hear(mine.seen())
+    theirs.hear(mine.to_tell())
     mine.told()
     assert theirs.late == 2
     theirs.note_reading(1.0, 5000)

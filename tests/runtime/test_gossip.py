@@ -92,6 +92,29 @@ def test_failures_in_a_row_are_counted_by_all_together():
 
 
 @pytest.mark.requirement("K7")
+def test_what_is_learned_while_others_are_told_reaches_them_too():
+    async def scene(one, two, three):
+        await two.windows.of(ROUTE)
+        limit = Limit(10.0, default=10.0)
+        for size in range(1, 9):
+            one.health.pace(LAB).note("gap", 1.0, limit)
+            await one.windows.learn(ROUTE, 1024 * size)
+            exchange = asyncio.create_task(one.exchange())
+            for _ in range(3 * size):  # as far as it comes by then
+                await asyncio.sleep(0)
+            one.health.pace(LAB).note("gap", 2.0, limit)
+            await one.windows.learn(ROUTE, 1024 * size + 1)
+            await exchange
+            one.now += 2
+        await one.exchange()
+        await two.exchange()
+        paces = [node.health.pace(LAB).seen().shares["gap"] for node in (one, two)]
+        return len(paces[0]), paces[0] == paces[1], await two.windows.of(ROUTE)
+
+    assert played(scene) == (16, True, 8193)
+
+
+@pytest.mark.requirement("K7")
 def test_news_of_two_at_the_same_moment_are_both_heard():
     async def scene(one, two, three):
         fails(one)

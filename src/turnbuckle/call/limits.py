@@ -114,9 +114,8 @@ class RoutePace:
         self._reading: list[float] = []
         self.late = 0
         """How often in a row the first event did not come in time."""
-        self._new = PaceSeen()  # since it was last told
-        self._forgot: set[Learnable] = set()
-        self._late_told = 0
+        self._new, self._telling = _Untold(), _Untold()
+        self._late_told = self._late_telling = 0
 
     @property
     def reading(self) -> float | None:
@@ -140,8 +139,7 @@ class RoutePace:
 
     def forget(self, what: Learnable) -> None:
         self._shares[what].clear()
-        self._new.shares.pop(what, None)
-        self._forgot.add(what)
+        self._new.forget(what)
 
     def scale(self, what: Learnable) -> float | None:
         """By what to multiply the default; None while too little is known."""
@@ -152,30 +150,64 @@ class RoutePace:
 
     @property
     def is_news(self) -> bool:
-        """Whether something was seen, or forgotten, since it was last told."""
-        new = self._new
-        return bool(new.shares or new.reading or self._forgot or self.late != self._late_told)
+        """Whether something was seen, or forgotten, that the others do not know."""
+        return self._new.is_any or self._telling.is_any or self.late != self._late_told
 
     def seen(self) -> "PaceSeen":
-        """What is known, to be told to others. `told` says that they know it."""
+        """What is known."""
         return PaceSeen(
             {what: list(known) for what, known in self._shares.items()}, [*self._reading], self.late
         )
 
+    def to_tell(self) -> "PaceSeen":
+        """The same, to be told to others. `told` says that they know it: what is seen until then is told the
+        next time."""
+        self._gather()
+        self._late_telling = self.late
+        return self.seen()
+
     def told(self) -> None:
-        self._new, self._late_told = PaceSeen(), self.late
-        self._forgot.clear()
+        self._telling, self._late_told = _Untold(), self._late_telling
 
     def hear(self, theirs: "PaceSeen") -> None:
         """What others know takes the place of what is known here. What was seen here since it was last told
         comes behind it, and what was forgotten here stays forgotten."""
+        self._gather()
+        untold = self._telling
         for what in self._shares:
-            known = [] if what in self._forgot else theirs.shares.get(what, [])
-            self._shares[what] = [*known, *self._new.shares.get(what, [])][-self.KEPT :]
-        self._reading = [*theirs.reading, *self._new.reading][-self.KEPT :]
+            known = [] if what in untold.forgot else theirs.shares.get(what, [])
+            self._shares[what] = [*known, *untold.shares.get(what, [])][-self.KEPT :]
+        self._reading = [*theirs.reading, *untold.reading][-self.KEPT :]
         if self.late == self._late_told:
             self.late = theirs.late
         self._late_told = theirs.late
+
+    def _gather(self) -> None:
+        self._telling.add(self._new, self.KEPT)
+        self._new = _Untold()
+
+
+class _Untold(Struct):
+    """What others do not know yet of a route: what was seen, and what was forgotten before that."""
+
+    shares: dict[Learnable, list[float]] = {}
+    reading: list[float] = []
+    forgot: set[Learnable] = set()
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self.shares or self.reading or self.forgot)
+
+    def forget(self, what: Learnable) -> None:
+        self.shares.pop(what, None)
+        self.forgot.add(what)
+
+    def add(self, later: "_Untold", most: int) -> None:
+        for what in later.forgot:
+            self.forget(what)
+        for what, shares in later.shares.items():
+            self.shares[what] = [*self.shares.get(what, []), *shares][-most:]
+        self.reading = [*self.reading, *later.reading][-most:]
 
 
 class PaceSeen(Struct):

@@ -56,8 +56,8 @@ class SharedBook(Protocol):
         """What was learned here since it was last told."""
         ...
 
-    def told(self, name: str) -> None:
-        """The others know it."""
+    def told(self, news: News) -> None:
+        """The others know this. What was learned while they were told is still news."""
         ...
 
 
@@ -87,7 +87,7 @@ class NodeGossip:
                 known = self._versions.get(news.name, 0)
                 if version := await self._gossip.tell(news.name, news.data, known, urgent=news.urgent):
                     self._versions[news.name] = version
-                    book.told(news.name)
+                    book.told(news)
 
 
 K = TypeVar("K", bound=RouteKnown | ModelKnown)
@@ -142,8 +142,8 @@ class RouteHealthBook:
             if self._bases.is_news(name, known):
                 yield News(name, route_told(known, self._now()), urgent=True)
 
-    def told(self, name: str) -> None:
-        self._bases.told(name)
+    def told(self, news: News) -> None:
+        self._bases.told(news.name)
 
     def _known(self, route: RouteName) -> RouteKnown:
         return RouteKnown(self._health.of(route), self._health.cap_field(route))
@@ -173,8 +173,8 @@ class ModelHealthBook:
             if self._bases.is_news(name, known):
                 yield News(name, model_told(known, self._now()))
 
-    def told(self, name: str) -> None:
-        self._bases.told(name)
+    def told(self, news: News) -> None:
+        self._bases.told(news.name)
 
     def _known(self, route: RouteName, model: str) -> ModelKnown:
         return ModelKnown(*self._health.model(route, model))
@@ -199,11 +199,11 @@ class RoutePaceBook:
         for route in self._health.routes:
             pace, name = self._health.pace(route), f"{self.prefix}{route}"
             if pace.is_news and now - self._told_at.get(name, -_PACE_EVERY) >= _PACE_EVERY:
-                yield News(name, msgspec.json.encode(pace.seen()))
+                yield News(name, msgspec.json.encode(pace.to_tell()))
 
-    def told(self, name: str) -> None:
-        self._told_at[name] = self._now()
-        self._health.pace(RouteName(name.removeprefix(self.prefix))).told()
+    def told(self, news: News) -> None:
+        self._told_at[news.name] = self._now()
+        self._health.pace(RouteName(news.name.removeprefix(self.prefix))).told()
 
 
 def books_of(health: HealthBook, now: Callable[[], float]) -> list[SharedBook]:

@@ -101,8 +101,9 @@ class WindowBook:
         for name, window in self._untold.items():
             yield News(name, str(window).encode())
 
-    def told(self, name: str) -> None:
-        self._untold.pop(name, None)
+    def told(self, news: News) -> None:
+        if str(self._untold.get(news.name)).encode() == news.data:
+            del self._untold[news.name]
 
     async def _said(self) -> dict[str, _Learned]:
         if self._learned is None:

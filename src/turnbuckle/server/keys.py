@@ -115,7 +115,7 @@ class KeyRing:
     def news(self) -> Iterator[News]:
         return iter(())  # whoever changes them tells it
 
-    def told(self, name: str) -> None:
+    def told(self, news: News) -> None:
         """Nothing was."""
 
 
