@@ -22,6 +22,7 @@ from turnbuckle.journal.port import (
     StorageFailed,
     StreamQuery,
 )
+from turnbuckle.journal.postgres import nodes
 from turnbuckle.journal.postgres.reader import open_postgres_reader
 from turnbuckle.journal.tail import tail
 
@@ -418,6 +419,23 @@ def test_a_node_that_does_not_answer_is_told_as_that_and_never_does_what_was_giv
         return silent, told, set(asked)
 
     assert played(scene) == ([NodeReply("name", None)], [NodeReply("name", b"second")], {b"second"})
+
+
+@pytest.mark.requirement("K2")
+def test_an_answer_that_the_last_look_finds_is_given(monkeypatch: pytest.MonkeyPatch):
+    """Nobody else looks for it: the node that asks has not joined the others yet."""
+    monkeypatch.setattr(nodes, "_GLANCE", 0.0)  # so that the first look is the last
+
+    async def scene(bench, one, other):
+        await joined(other, [])
+        for _ in range(20):  # a slow machine may need more than one look
+            told = await one.nodes.ask_all(b"question")
+            if told[0].data is not None:
+                break
+        await other.nodes.leave()
+        return told
+
+    assert played(scene) == [NodeReply("name", b"question")]
 
 
 @pytest.mark.requirement("K2")

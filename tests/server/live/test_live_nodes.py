@@ -61,7 +61,8 @@ def test_a_run_is_read_followed_and_shown_by_a_node_that_does_not_drive_it(tmp_p
             one.behind.gates.open(1)
             seen = await reader.rest()
         shown = listed["status"], listed["route"]
-        return view["status"], *shown, said_in(seen), seen == await one.events(begun)
+        stored = [frame for frame in seen if frame.id]  # a slow machine may also see heartbeats
+        return view["status"], *shown, said_in(seen), stored == await one.events(begun)
 
     assert played(scenario, tmp_path, speaks) == ("running", "running", "lab", "one two", True)
 
