@@ -4,7 +4,7 @@ import re
 
 import pytest
 from support.browser.accessibility import accessibility_problems
-from support.browser.chromium import gone, is_sideways, keep_picture, last_run, reaches, say, shown
+from support.browser.chromium import gone, is_sideways, keep_picture, last_run, reaches, run_id, say, shown
 from support.processes.served_folder import until
 from support.server.live_server import gate
 
@@ -191,3 +191,26 @@ def test_the_clock_of_a_run_that_is_opened_late_is_the_servers(visit, serve):
     assert minutes_at_most.fullmatch(elapsed.text_content() or "")
     server.behind.open(1)
     reaches(last_run(late), "completed")
+
+
+@pytest.mark.requirement("E4")
+def test_a_page_of_somebody_else_that_follows_a_run_ends_with_it(visit, serve):
+    """By nothing but the browser's own EventSource, which comes back whenever a stream ends."""
+    server = serve(model=lambda _: (Say("Here it is."), Finish()))
+    page = visit(server.url).open()
+    say(page, "tell me")
+    reaches(last_run(page), "completed")
+    asked: list[str] = []
+    page.on("response", lambda response: asked.append(f"{response.status} {response.url}"))
+    events = f"/v1/runs/{run_id(last_run(page))}/events"
+    state = page.evaluate(
+        """(path) => new Promise((over) => {
+            const source = new EventSource(path);
+            let opened = 0;
+            source.onopen = () => (opened += 1) > 1 && over(source.readyState);
+            source.onerror = () => source.readyState === EventSource.CLOSED && over(source.readyState);
+        })""",
+        events,
+    )
+    assert state == 2  # closed
+    assert [told.partition(" ")[0] for told in asked if told.endswith(events)] == ["200", "204"]

@@ -54,16 +54,36 @@ def test_whoever_comes_back_behind_any_event_gets_exactly_the_events_that_follow
         whole = await server.events(name)
         by_query = [await server.read(f"/v1/runs/{name}/events?after={n}") for n in range(len(whole) + 1)]
         by_header = [
-            await server.read(f"/v1/runs/{name}/events", last_event_id=str(n)) for n in range(len(whole) + 1)
+            await server.read(f"/v1/runs/{name}/events", last_event_id=str(n)) for n in range(len(whole))
         ]
         return whole, by_query, by_header
 
     whole, by_query, by_header = run_scenario(scenario, tmp_path, journey, gap=STALL)
+    assert by_query.pop() == []
     assert {frame.event for frame in whole} == KINDS
     assert [frame.id for frame in whole] == [str(n) for n in range(1, len(whole) + 1)]
     assert said_in(whole) == FIRST + LAST
     for n, (one, other) in enumerate(zip(by_query, by_header, strict=True)):
         assert raw(one) == raw(other) == raw(whole[n:])
+
+
+@pytest.mark.requirement("E4", "F5")
+def test_a_browser_that_comes_back_behind_the_last_event_of_a_run_is_told_to_stay_away(tmp_path: Path):
+    """To an empty stream it would come back every few seconds, for ever. While the run goes on, it is to wait."""
+
+    async def scenario(server: LiveServer):
+        name = await server.begin()
+        async with server.listen(f"/v1/runs/{name}/events") as first:
+            await first.until(lambda _: said_in(first.frames) == FIRST + LAST[:CUT_AT])
+            known = first.frames[-1].id
+            async with server.listen(f"/v1/runs/{name}/events", last_event_id=known) as back:
+                server.behind.gates.open(1)
+                follows = await back.rest()
+            whole = await first.rest()
+        behind = await server.get(f"/v1/runs/{name}/events", last_event_id=whole[-1].id)
+        return raw(follows) == raw(whole[int(known) :]), behind.status, behind.body
+
+    assert run_scenario(scenario, tmp_path, halting) == (True, 204, b"")
 
 
 @pytest.mark.requirement("E4", "F5")

@@ -153,7 +153,7 @@ class RunsApi:
 
     # Following and stopping
 
-    async def events(self, exchange: Exchange) -> Streaming:
+    async def events(self, exchange: Exchange) -> Answer | Streaming:
         found = await self._found(exchange)
         after = exchange.query.integer("after", 0)
         # A browser that comes back by itself sends the address that it had, and in the header how far it came
@@ -165,6 +165,8 @@ class RunsApi:
                 400, f"there is no event {after} in this run: the last one is {there}", param="after"
             )
         headers = (("x-turnbuckle-run", run),)
+        if found.ended and after == there and LAST_EVENT in exchange.headers:
+            return Answer(204, b"", headers, "")  # a browser stops coming back then
         # Read from the first event on: what is waited for follows from all of them, and so does that it is
         # over. Whoever reads a run that was begun here is its client; whoever looks at somebody else's only
         # looks on.

@@ -50,6 +50,7 @@ from turnbuckle.service.commands import SessionContext
 from turnbuckle.service.run_view import ApprovalView, DraftView, LedgerView, RunLine
 
 _ANSWER_HEADERS = ("x-turnbuckle-run", "x-turnbuckle-session", "idempotency-replayed")
+_NAMED = _ANSWER_HEADERS[:1]
 _BEGUN = (*_ANSWER_HEADERS, "x-turnbuckle-left-out", "location")
 _RELAYED = (*_ANSWER_HEADERS, "x-turnbuckle-outcome", "x-turnbuckle-left-out", "x-turnbuckle-route")
 DELETED = {
@@ -108,7 +109,7 @@ def _chat(api: Chat) -> tuple[Endpoint, ...]:
 
 def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
     whole = Given("The response.", RESPONSE, headers=_RELAYED)
-    response = Given("The response.", RESPONSE, headers=("x-turnbuckle-run",))
+    response = Given("The response.", RESPONSE, headers=_NAMED)
     streamed = Given("Or its events.", RESPONSE_STREAM, STREAM)
     path, tag = "/v1/responses/{response}", "responses"
     created = Operation(
@@ -223,7 +224,10 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
             Parameter("told", "What each event means to a reader, in its place.", schema=_FLAG),
             Parameter("joined", "With `told`: pieces that are stored already are one event.", schema=_FLAG),
         ),
-        answers={200: (Given("Events with ids.", RUN_STREAM, STREAM, headers=("x-turnbuckle-run",)),)},
+        answers={
+            200: (Given("Events with ids.", RUN_STREAM, STREAM, headers=_NAMED),),
+            204: (Given("`Last-Event-ID` was its last event: nothing follows.", headers=_NAMED),),
+        },
     )
     taken_up = Operation(
         "resumeRun",
@@ -242,17 +246,11 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
         Parameter("since", "Only runs that began then or later: a day by UTC, or seconds since 1970."),
         Parameter("until", "Only runs that began before that: a day by UTC, or seconds since 1970."),
     )
+    wanted = (status, session, *found, AFTER, ORDER)
     return (
         Endpoint("POST", "/v1/runs", api.create, begun),
         _page(
-            "/v1/runs",
-            api.list,
-            "listRuns",
-            "Runs, last touched first",
-            tag,
-            RunLine,
-            (status, session, *found, AFTER, ORDER),
-            of=NodesPage,
+            "/v1/runs", api.list, "listRuns", "Runs, last touched first", tag, RunLine, wanted, of=NodesPage
         ),
         _plain("GET", path, api.get, "getRun", "A run as it stands", tag, RUN_ANSWER, (BRIEF,)),
         _plain("DELETE", path, api.delete, "deleteRun", "Delete a run", tag, DELETED, problems=(409,)),
