@@ -99,8 +99,8 @@ clean: ## remove .venv and all caches
 	@rm -rf .venv .venv-peers .venv-audit tests/clients/node/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(ready): pyproject.toml requirements.lock scripts/set-up
+$(ready): pyproject.toml requirements.lock scripts/set-up scripts/install
 	@scripts/set-up
 
-$(clients): $(ready) tests/clients/node/package-lock.json scripts/set-up-clients
+$(clients): $(ready) tests/clients/node/package-lock.json scripts/set-up-clients scripts/install
 	@scripts/set-up-clients

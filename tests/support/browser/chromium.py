@@ -35,8 +35,9 @@ MISSING = (
 
 
 def chromium() -> str | None:
-    """The browser of this machine."""
-    names = (os.environ.get("TURNBUCKLE_CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+    """The browser of this machine. The one without windows takes a quarter less to do the same."""
+    named = os.environ.get("TURNBUCKLE_CHROMIUM", "")
+    names = (named, "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     return next((found for name in names if name and (found := shutil.which(name))), None)
 
 
@@ -190,7 +191,9 @@ def browser() -> "Browser":
         playwright = _open.enter_context(_playwright().sync_playwright())
         # In a container there is no sandbox to be had, and the only pages are our own. Nor is there a graphics card: to
         # imitate one costs a tenth more than to draw without.
-        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        started = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-gpu", "--renderer-process-limit=1"]
+        )
         _open.callback(started.close)
         _browsers.append(started)
     return _browsers[0]
