@@ -14,6 +14,8 @@ from support.server.one_folder import LEFT_OUT
 pytest_plugins = [
     "support.processes.forked_workers",
     "support.processes.cpu_report",
+    "support.processes.stalls",
+    "support.processes.left_behind",
     "support.clients.client_harness",
     "support.processes.served_folder",
     "support.browser.chromium",

@@ -1,11 +1,15 @@
 """The tests run in forked workers as they would in one process: nothing of what pytest says gets lost."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.processes.served_folder import until
+from support.processes.stalls import descendants, is_stopped, stalls
 
 HERE = Path(__file__).parent
 
@@ -207,3 +211,34 @@ def test_what_needs_programs_of_others_waits_for_them_and_the_longest_begins(tmp
     assert "ended with 0" in told
     gone = ran(tmp_path, "--workers", "2", "--programs=never", "-x", "-k", "nothing", tests=PROGRAMS)
     assert "4 passed, 7 deselected" in gone
+
+
+@pytest.mark.process
+def test_a_run_that_leaves_something_in_the_project_fails_and_says_what(tmp_path: Path) -> None:
+    litter = {
+        "test_litter.py": """
+        import pathlib
+
+        def test_leaves_something():
+            pathlib.Path("data").mkdir(exist_ok=True)
+        """
+    }
+    words = ("-p", "support.processes.left_behind", "--workers", "2")
+    first, second = (ran(tmp_path, *words, tests=litter) for _ in range(2))
+    assert re.search(r"left in the project =+\ndata\n1 passed", first)
+    assert "ended with 1" in first
+    assert "left in" not in second
+    assert "ended with 0" in second
+
+
+@pytest.mark.process
+def test_stalls_stop_what_a_process_started_and_let_all_of_it_go_on():
+    with subprocess.Popen(["sh", "-c", "sleep 600 & wait"]) as shell:
+        until(lambda: len(descendants(shell.pid)) == 1)
+        [started] = descendants(shell.pid)
+        with stalls(shell.pid, 1):
+            until(lambda: is_stopped(started))
+        assert not is_stopped(started)
+        assert not is_stopped(shell.pid)
+        for each in (started, shell.pid):
+            os.kill(each, signal.SIGKILL)
