@@ -150,16 +150,23 @@ def ran(folder: Path, *arguments: str, tests: dict[str, str] = TESTS) -> str:
         "-p",
         "no:schemathesis",
     ]
-    done = subprocess.run(
-        [*words, "-p", "no:cacheprovider", "-q", "-rfE", *arguments],
+    # Its own place for folders: at its end it would remove what earlier runs of all tests have left in the common one.
+    place = f"--basetemp={folder}-temporary"
+    with subprocess.Popen(
+        [*words, "-p", "no:cacheprovider", "-q", "-rfE", place, *arguments],
         cwd=folder,
         env={"PYTHONPATH": str(HERE), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        check=False,
-        timeout=100,
-    )
-    return f"{done.stdout}\n{done.stderr}\nended with {done.returncode}"
+    ) as started:
+        try:
+            told, _ = started.communicate(timeout=100)
+        except subprocess.TimeoutExpired:
+            for process in (*descendants(started.pid), started.pid):
+                os.kill(process, signal.SIGABRT)  # pytest says where it is
+            pytest.fail(f"it did not end:\n{started.communicate()[0]}", pytrace=False)
+    return f"{told}\nended with {started.returncode}"
 
 
 @pytest.mark.process
