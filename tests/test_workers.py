@@ -141,21 +141,13 @@ def ran(folder: Path, *arguments: str, tests: dict[str, str] = TESTS) -> str:
     for name, text in tests.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(re.sub("^        ", "", text, flags=re.MULTILINE).lstrip())
-    words = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "support.processes.forked_workers",
-        "-p",
-        "no:schemathesis",
-    ]
+    words = [sys.executable, "-m", "pytest", "-p", "support.processes.forked_workers"]
     # Its own place for folders: at its end it would remove what earlier runs of all tests have left in the common one.
     place = f"--basetemp={folder}-temporary"
     with subprocess.Popen(
         [*words, "-p", "no:cacheprovider", "-q", "-rfE", place, *arguments],
         cwd=folder,
-        env={"PYTHONPATH": str(HERE), "PATH": "/usr/bin:/bin"},
+        env={"PYTHONPATH": str(HERE), "PATH": "/usr/bin:/bin", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

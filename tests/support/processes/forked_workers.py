@@ -8,10 +8,10 @@ as always. A worker that dies fails the test it was at, and another is forked in
 
 Tests that wait (for processes, clocks, browsers) and those that only count go at the same time: one worker for each core
 counts, goes on with what is short, and leaves the waiting to the others, so that there is always somebody who wants the
-processors; when one kind is done, all do the other. Those that count step back behind those that wait: what waits is soon
-over then, in the time that it needs by itself, and what is left at the end fills all processors. The pieces get smaller
-towards the end, so that no worker is left alone with much. Tests that share a fixture of their file stay together, and
-those that are marked as `long` begin before the others.
+processors; when one kind is done, all do the other. Where the number of workers is left to this file, those that count step
+back behind those that wait: what waits is soon over then, in the time that it needs by itself, and what is left at the end
+fills all processors. The pieces get smaller towards the end, so that no worker is left alone with much. Tests that share a
+fixture of their file stay together, and those that are marked as `long` begin before the others.
 
 With `--programs FILE` the programs of others that tests need are still on their way, until that file is there. Only tests
 that need none are given to workers until then.
@@ -107,7 +107,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     threads = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
     if threads:
         raise pytest.UsageError(f"importing the tests has started {threads}, which no worker would have")
-    crew = _Crew(session, min(count, len(session.items)))
+    crew = _Crew(session, min(count, len(session.items)), steps_back=wanted == "auto")
     try:
         crew.run()
     finally:
@@ -247,8 +247,9 @@ class _Worker:
 class _Crew:
     """The workers of a session."""
 
-    def __init__(self, session: pytest.Session, count: int) -> None:
+    def __init__(self, session: pytest.Session, count: int, steps_back: bool) -> None:
         self._session = session
+        self._steps_back = steps_back
         self._stop = mmap.mmap(-1, 1)
         self._programs = Path(session.config.getoption("--programs") or os.devnull)
         self._queue = WorkQueue(session.items, count, self._programs.exists())
@@ -302,7 +303,7 @@ class _Crew:
             return
         code = 1
         try:
-            if counts and self._queue.has("waits"):
+            if counts and self._steps_back and self._queue.has("waits"):
                 os.nice(_NICENESS)
             for channel in (ours, *self._workers):
                 channel.close()
