@@ -137,6 +137,31 @@ PROGRAMS = {
 }
 
 
+COSTLY = {
+    "conftest.py": """
+        import os, pathlib, pytest
+
+        @pytest.fixture(scope="session")
+        def clients():
+            pathlib.Path(f"clients-{os.getpid()}").touch()
+    """,
+    **{
+        f"test_{name}.py": """
+        import pytest
+
+        @pytest.mark.parametrize("number", range(10))
+        def test_has_clients(clients, number):
+            pass
+
+        @pytest.mark.parametrize("number", range(10))
+        def test_has_none(number):
+            pass
+        """
+        for name in ("one", "other")
+    },
+}
+
+
 def ran(folder: Path, *arguments: str, tests: dict[str, str] = TESTS) -> str:
     for name, text in tests.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -181,6 +206,13 @@ def test_all_is_told_a_dead_worker_fails_its_test_and_another_goes_on(tmp_path: 
     assert len((tmp_path / "ended.txt").read_text().split()) == 1
     assert len((tmp_path / "first.txt").read_text().split()) == 1
     assert workers <= {*(tmp_path / "workers.txt").read_text().split()}
+
+
+@pytest.mark.process
+def test_what_is_costly_to_start_is_started_by_one_worker(tmp_path: Path) -> None:
+    told = ran(tmp_path, "--workers", "3", tests=COSTLY)
+    assert "40 passed" in told
+    assert len([*tmp_path.glob("clients-*")]) == 1
 
 
 @pytest.mark.process

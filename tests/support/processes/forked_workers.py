@@ -11,7 +11,8 @@ counts, goes on with what is short, and leaves the waiting to the others, so tha
 processors; when one kind is done, all do the other. Where the number of workers is left to this file, those that count step
 back behind those that wait: what waits is soon over then, in the time that it needs by itself, and what is left at the end
 fills all processors. The pieces get smaller towards the end, so that no worker is left alone with much. Tests that share a
-fixture of their file stay together, and those that are marked as `long` begin before the others.
+fixture of their file stay together, and so do, over all files, those that share something costly of the session, which each
+worker that had one of them would start. Those that are marked as `long` begin before the others.
 
 With `--programs FILE` the programs of others that tests need are still on their way, until that file is there. Only tests
 that need none are given to workers until then.
@@ -46,6 +47,10 @@ _SHARE = 4
 Kind = Literal["waits", "counts", "short"]
 _WAITING_FIXTURES = {"browser", "clients", "serve", "terminal"}
 _WAITING_MARKS = ("process", "realtime", "waits")
+
+_COSTLY_FIXTURES = {"clients": 120.0}
+"""Those of a session that take seconds of a processor to start, and how long the tests that have them take together: the
+programs of `clients` took half of what their tests did when six workers started them."""
 
 _ALONE = {"call", "lab", "narrate", "reply", "session", "turn", "vocab", "wire"}
 """Folders whose tests need no program of others, unless they wait."""
@@ -182,7 +187,17 @@ class WorkQueue:
 
 
 def _files_of(items: Sequence[pytest.Item]) -> Iterable[_File]:
-    for _, tests in groupby(enumerate(items), key=lambda test: test[1].path):
+    left = [*enumerate(items)]
+    for name, seconds in _COSTLY_FIXTURES.items():
+        places = [place for place, item in left if name in getattr(item, "fixturenames", ())]
+        left = [(place, item) for place, item in left if name not in getattr(item, "fixturenames", ())]
+        if places:
+            yield _File("waits", True, places, -seconds)
+    yield from _cheap_files(left)
+
+
+def _cheap_files(items: Iterable[tuple[int, pytest.Item]]) -> Iterable[_File]:
+    for _, tests in groupby(items, key=lambda test: test[1].path):
         together = list(tests)
         alone = [(place, item) for place, item in together if not _shares(item)]
         if sharing := [(place, item) for place, item in together if _shares(item)]:
@@ -196,8 +211,9 @@ def _files_of(items: Sequence[pytest.Item]) -> Iterable[_File]:
                 yield _File(kind_of(item), True, [place], -seconds, _needs_programs(item))
         for kind in _RANKS:
             if places := [place for place, item in alone if kind_of(item) == kind and not seconds_of(item)]:
-                has_browser = "browser" in getattr(items[places[0]], "fixturenames", ())
-                yield _File(kind, False, places, 0 if has_browser else 2, _needs_programs(items[places[0]]))
+                first = next(item for place, item in alone if place == places[0])
+                has_browser = "browser" in getattr(first, "fixturenames", ())
+                yield _File(kind, False, places, 0 if has_browser else 2, _needs_programs(first))
 
 
 _RANKS: tuple[Kind, ...] = ("waits", "counts", "short")
