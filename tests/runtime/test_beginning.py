@@ -1,7 +1,7 @@
 """The beginning of a run and its first question are one append, and nobody outside hears of it before it is stored."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -48,13 +48,18 @@ class Told(Rehearsal):
     def __init__(self) -> None:
         super().__init__()
         self.asked = self.closed = 0
+        self.hold: asyncio.Event | None = None
+        self.when_asked: Callable[[], None] = lambda: None
         self._replies = iter((called(("c1", "shell", '{"command":"x"}')), said("Done.")))
 
     async def attempt(
         self, route: RouteName, request: ModelRequest, stop: StopSignal
     ) -> AsyncIterator[list[Event]]:
         self.asked += 1
+        self.when_asked()
         try:
+            if self.hold is not None:
+                await self.hold.wait()
             yield list(next(self._replies).events)
         finally:
             self.closed += 1
@@ -174,6 +179,71 @@ def test_whoever_begins_and_goes_away_before_it_is_stored_leaves_nothing_at_work
         assert (place.model.asked, place.tools.ran, place.runs.all_live) == (0, 0, ())
         place.journal.gate.set()
         assert isinstance(await place.journal.claim(RunId("r2"), "another", 60), Claim)
+        return True
+
+    assert clock.run(main, quiet=0)
+
+
+def test_the_model_is_asked_before_onlookers_hear_of_the_run_and_they_hear_all_in_order():
+    clock = VirtualClock()
+
+    async def main() -> bool:
+        place = Place(clock)
+        heard: list[list[type]] = []
+        place.model.when_asked = lambda: heard.append(list(place.seen))
+        beginning = await place.begun()
+        place.journal.gate.set()
+        running = await beginning
+        await running.outcome()
+        assert heard[0] == []
+        assert heard[1][:2] == [RunStarted, ModelAsked]
+        assert await place.stored() == place.seen
+        return True
+
+    assert clock.run(main, quiet=0)
+
+
+def test_onlookers_hear_of_a_run_whose_model_says_nothing():
+    clock = VirtualClock()
+
+    async def main() -> bool:
+        place = Place(clock)
+        silent = asyncio.Event()
+        place.model.hold = silent
+        beginning = await place.begun()
+        place.journal.gate.set()
+        running = await beginning
+        for _ in range(PASSES):
+            await asyncio.sleep(0)
+        assert place.model.asked == 1
+        assert place.seen == [RunStarted, ModelAsked]
+        silent.set()
+        await running.outcome()
+        return True
+
+    assert clock.run(main, quiet=0)
+
+
+def test_whoever_reads_has_the_last_words_before_the_turn_goes_on():
+    clock = VirtualClock()
+
+    async def main() -> bool:
+        place = Place(clock)
+        looks: list[type] = []
+
+        async def read(run: RunId) -> None:
+            after = 0
+            while not looks or looks[-1] is not RunEnded:
+                await place.journal.wait(run, after)
+                items = await place.journal.read(run, after)
+                after = items[-1].seq
+                looks.append(type(decode(items[-1].data)))
+
+        beginning = await place.begun()
+        place.journal.gate.set()
+        running = await beginning
+        await asyncio.gather(read(running.run), running.outcome())
+        assert looks[-2:] == [Streamed, RunEnded]
         return True
 
     assert clock.run(main, quiet=0)

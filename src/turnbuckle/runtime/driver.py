@@ -229,8 +229,7 @@ class Driver:
         return True
 
     async def leave(self, why: str) -> None:
-        """Write down that the run is let go of in good order. Only when nothing of it is under way any
-        more."""
+        """Write down that the run is let go of in good order, when nothing of it is under way any more."""
         self._log.sleep = None  # whoever lets go waits for nothing
         while True:
             await self._log.load()  # an append that was broken off may have been stored
@@ -412,6 +411,7 @@ class Driver:
         price = await self._prices.of(route) if isinstance(said[-1], (Ended, Cut)) else None
         noticed = [Noticed(self._wall(), attempt, notice)] if notice else []
         await self._log.append([*noticed, self._streamed(attempt, said, price)])
+        await asyncio.sleep(0)  # whoever reads it has the word before the turn goes on
 
     def _usable(self, wanted: RouteName) -> RouteName:
         """`wanted`, or who stands in while it rests. Never a route that this turn has given up on: two dead

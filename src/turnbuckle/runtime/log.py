@@ -146,6 +146,8 @@ class RunLog:
         self._beginning: list[Fact] | None = None
         """What the run begins with, while it is taken in and not stored."""
         self._is_stored_now = False
+        self._untold: list[Fact] = []
+        """What is stored of the beginning, and not seen by `watch` yet."""
         self._base_of = base_of or _no_base
 
     @property
@@ -234,14 +236,23 @@ class RunLog:
             if self.elapsed is not None:
                 self._marked_at = self.elapsed()
             if self._watch is not None:
-                for fact in facts:
-                    self._watch(self.stream, fact)
+                # The model is asked first: by the driver in the next pass of the loop, by a task of its own
+                # in the one after that.
+                self._untold = facts
+                loop = asyncio.get_running_loop()
+                loop.call_soon(loop.call_soon, self._tell_beginning)
         except BaseException:
             self._mistake = RuntimeError(f"the beginning of the run {self.stream} was not stored")
             raise
         finally:
             self._beginning = None
             self._lock.release()
+
+    def _tell_beginning(self) -> None:
+        facts, self._untold = self._untold, []
+        if self._watch is not None:
+            for fact in facts:
+                self._watch(self.stream, fact)
 
     async def beginning_stored(self) -> None:
         """Wait until what the run begins with is stored: nobody outside hears of it before. Raises if it
@@ -295,6 +306,8 @@ class RunLog:
                 self.fold.take(fact)
                 self.waits = 0
                 if self._watch is not None:
+                    if self._untold:
+                        self._tell_beginning()
                     self._watch(self._claim.stream, fact)
             except Exception as mistake:  # whoever stores is not to suffer from it
                 self._mistake = mistake
@@ -320,6 +333,7 @@ class RunLog:
         if self._beginning is not None:
             async with self._lock:
                 pass  # whoever goes on with the run finds its beginning
+        self._tell_beginning()
         if self._trying is not None:
             self._trying.cancel()
             await asyncio.wait({self._trying})
@@ -350,6 +364,8 @@ class RunLog:
     def _take_in(self, fact: Fact) -> None:
         self._take(fact)
         if self._watch is not None:
+            if self._untold:
+                self._tell_beginning()
             self._watch(self._claim.stream, fact)
 
     def _take(self, fact: Fact) -> None:
