@@ -44,6 +44,7 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (tidy.modules_have_a_noun, "src/turnbuckle/common/ids.py", ""),
     (tidy.modules_say_what_they_are, WIRE, "import json"),
     (tidy.constructors_take_few, LAB, "class A:\n    def __init__(self, a, b, c, d, *, e, f, g, h, i): ..."),
+    (tidy.nobody_compares_protocols, LAB, "if (protocol, where) == ('openai_chat', 'choice'): ..."),
     (tidy.the_core_says_what_it_takes, "src/turnbuckle/turn/state.py", "def no(status: Any): ..."),
     (tidy.the_core_says_what_it_takes, "src/turnbuckle/vocab/ids.py", "def no(ids: set[Any]): ..."),
     (tidy.private_names_stay_at_home, LAB, "size = reader._buffer"),
@@ -88,6 +89,8 @@ SOUND: list[tuple[Rule, str, str]] = [
     (tidy.modules_have_a_noun, WIRE, ""),
     (tidy.modules_say_what_they_are, WIRE, '"""Framing."""'),
     (tidy.constructors_take_few, LAB, "class A:\n    def __init__(self, a, b, c, d, *, e, f, g, h): ..."),
+    (tidy.nobody_compares_protocols, "src/turnbuckle/wire/gemini/request.py", "state.protocol == 'gemini'"),
+    (tidy.nobody_compares_protocols, LAB, "protocol = 'gemini'"),
     (tidy.the_core_says_what_it_takes, "src/turnbuckle/turn/state.py", "def no(given: dict[str, Any]): ..."),
     (tidy.the_core_says_what_it_takes, WIRE, "def no(status: Any): ..."),
     (

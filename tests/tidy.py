@@ -103,6 +103,7 @@ ADDRESS = re.compile(r"https?://\[?([\w.-]+)")
 OWN_HOSTS = frozenset({"127.0.0.1", "localhost"})
 MADE = frozenset({"__pycache__", "node_modules"})
 SWALLOWED = frozenset({"Exception", "BaseException"})
+PROTOCOL_NAMES = ("openai_chat", "openai_responses", "anthropic", "gemini")
 
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -378,6 +379,17 @@ def constructors_take_few(source: Source) -> Iterator[str]:
             yield source.at(function, f"a constructor with {count} parameters")
 
 
+def nobody_compares_protocols(source: Source) -> Iterator[str]:
+    """Outside of a protocol's folder, what depends on a protocol is asked of its value."""
+    if not source.in_package or PurePosixPath(source.path).parent.name in PROTOCOL_NAMES:
+        return
+    for node in source.nodes:
+        if isinstance(node, ast.Compare):
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Constant) and inner.value in PROTOCOL_NAMES:
+                    yield source.at(node, f"{ast.unparse(node)} compares names of protocols")
+
+
 # Rules for all code
 
 
@@ -466,6 +478,7 @@ CODE_RULES: tuple[Rule, ...] = (
     modules_have_a_noun,
     modules_say_what_they_are,
     constructors_take_few,
+    nobody_compares_protocols,
     the_core_says_what_it_takes,
     private_names_stay_at_home,
     nothing_is_unfinished,

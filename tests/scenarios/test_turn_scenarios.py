@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from support.runs.run_harness import MAIN, RunHarness, RunRecord, run_case, run_scenario
 
-from turnbuckle.call.limits import StallSettings, describe, limits_for
+from turnbuckle.call.limits import StallSettings, limits_for
 from turnbuckle.config import load, routes_of
 from turnbuckle.lab.cases import CASES, find_case
 from turnbuckle.lab.cases.whole import ANSWER
@@ -386,9 +386,9 @@ def test_L14_a_time_limit_in_the_settings_holds_and_can_be_shown_with_its_source
     (tmp_path / "turnbuckle.toml").write_text(CONFIGURED.format(protocol=protocol))
     loaded = load(folder=tmp_path, environment={})
     (route,) = routes_of(loaded.settings, {})
-    shown = describe(limits_for(route.stall, prompt_size=1000))
-    assert (shown["gap"], shown["gap_in_call"]) == ("7 s, configured", "7 s, configured")
-    assert shown["first_event"].endswith("default")
+    limits = limits_for(route.stall, prompt_size=1000)
+    assert (str(limits.gap), str(limits.gap_in_call)) == ("7 s, configured", "7 s, configured")
+    assert limits.first_event.source == "default"
 
     record = run_case(
         tmp_path, "stalls-in-text", protocol=protocol, stall=route.stall, limits=TurnLimits(model_calls=1)

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from turnbuckle.turn.consent import ConsentRule, rule_for, written
+from turnbuckle.turn.consent import ConsentRule, fitting, rule_for, written
 
 STRICTEST_LAST = ("allow", "ask", "deny")
 
@@ -38,19 +38,20 @@ def test_a_rule_of_a_tool_holds_for_all_its_calls_and_for_no_other_tool(rule):
 @pytest.mark.parametrize(
     "approval, rule",
     [
-        ({}, "ask"),
+        ({}, None),
         ({"mcp__notes__*": "allow"}, "allow"),
         ({"mcp__*": "allow"}, "allow"),
-        ({"mcp__other__*": "allow"}, "ask"),
+        ({"mcp__other__*": "allow"}, None),
         ({"mcp__notes__echo": "allow", "mcp__*": "deny"}, "allow"),
         ({"mcp__notes__echo": "deny", "mcp__notes__*": "allow"}, "deny"),
         ({"mcp__notes__*": "deny", "mcp__*": "allow", "*": "allow"}, "deny"),
         ({"*": "allow"}, "allow"),
-        ({"mcp__notes": "allow"}, "ask"),
+        ({"mcp__notes": "allow"}, None),
     ],
 )
 def test_a_star_in_a_name_stands_for_all_tools_of_a_server_and_the_narrower_name_decides(approval, rule):
-    assert rule_for(written(approval), "mcp__notes__echo", {}, "", otherwise="ask") == rule
+    deciding = fitting(written(approval), "mcp__notes__echo", {}, "")
+    assert (deciding and deciding.rule) == rule
 
 
 @pytest.mark.requirement("D8")

@@ -98,12 +98,12 @@ def test_gemini_gets_a_budget_or_a_level(
 
 @pytest.mark.requirement("J1", "I8")
 def test_what_a_provider_has_no_word_for_is_lost_to_it() -> None:
-    assert is_said_by("openai_chat", {"type": "adaptive"})
-    assert is_said_by("openai_chat", enabled(9))
-    assert not is_said_by("openai_chat", DISABLED)
-    assert not is_said_by("openai_responses", DISABLED)
-    assert is_said_by("gemini", DISABLED)
-    assert not is_said_by("gemini", {"type": "of tomorrow"})
-    assert not is_said_by("openai_chat", {**ADAPTIVE, "display": "omitted"})
-    assert is_said_by("openai_chat", {**ADAPTIVE, "display": None})
+    assert is_said_by(PROTOCOLS["openai_chat"], {"type": "adaptive"})
+    assert is_said_by(PROTOCOLS["openai_chat"], enabled(9))
+    assert not is_said_by(PROTOCOLS["openai_chat"], DISABLED)
+    assert not is_said_by(PROTOCOLS["openai_responses"], DISABLED)
+    assert is_said_by(PROTOCOLS["gemini"], DISABLED)
+    assert not is_said_by(PROTOCOLS["gemini"], {"type": "of tomorrow"})
+    assert not is_said_by(PROTOCOLS["openai_chat"], {**ADAPTIVE, "display": "omitted"})
+    assert is_said_by(PROTOCOLS["openai_chat"], {**ADAPTIVE, "display": None})
     assert [word_elsewhere(word) for word in (None, "low", "max")] == [None, "low", "high"]

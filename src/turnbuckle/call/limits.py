@@ -256,11 +256,6 @@ def limits_for(
     )
 
 
-def describe(limits: AttemptLimits) -> dict[str, str]:
-    """Each limit with its source, for a person to read."""
-    return {name: str(getattr(limits, name)) for name in limits.__struct_fields__}
-
-
 def _defaults(local: bool, prompt_size: int, streaming: bool, effort: str | None) -> _Defaults:
     base = _LOCAL if local else _REMOTE
     first = base.first if streaming else max(base.first, _PLAIN_FIRST) * (2 if local else 1)

@@ -59,7 +59,7 @@ class McpDouble:
             case "die":
                 yield END
             case "garbage":
-                yield from [b"Welcome! This is no JSON.\n"] * 5
+                yield from [b"Welcome! This is not JSON.\n"] * 5
             case "noise":
                 yield from [b"noise\n"] * 300
             case "stateless":

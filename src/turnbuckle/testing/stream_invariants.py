@@ -76,7 +76,7 @@ def check_cut(
         if call in missing:
             missing.remove(call)
         else:
-            problems.append(f"{call} is reported closed but is no call of the whole")
+            problems.append(f"{call} is reported closed but is not a call of the whole")
     if cut and isinstance(cut[-1], Ended) and not end_is_terminal:
         if not isinstance(whole[-1], Ended):
             problems.append("the cut stream ended, the whole one did not")

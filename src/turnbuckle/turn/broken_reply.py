@@ -13,8 +13,17 @@ from turnbuckle.reply.message import message_of, salvage
 from turnbuckle.reply.retell import can_retell, retold
 from turnbuckle.reply.thoughts import is_own_part
 from turnbuckle.reply.verdict import Verdict, verdict
-from turnbuckle.turn import budget, compact, compacting, drafting, ladder, notices, progress, prompts
-from turnbuckle.turn import client_calls as handing
+from turnbuckle.turn import (
+    budget,
+    client_calls,
+    compact,
+    compacting,
+    drafting,
+    ladder,
+    notices,
+    progress,
+    prompts,
+)
 from turnbuckle.turn.commands import Record
 from turnbuckle.turn.facts import (
     CallsHeld,
@@ -106,7 +115,7 @@ def judged(turn: Turn, policy: Policy) -> Record:
         returns=tuple(name for name in turn.passing if name != route.name),
         silent=turn.silent,
         waited=budget.seconds_used(turn, turn.now) - (turn.tally.trouble_since or 0.0),
-        for_caller=handing.is_owed(turn, reply, policy),
+        for_caller=client_calls.is_owed(turn, reply, policy),
         began=bool(reply.id or reply.model or reply.blocks),
         can_shrink=compact.may_shrink(turn, policy),
         several=several,

@@ -1,8 +1,8 @@
 """The calls of a complete reply: which may start now, what becomes of them, and when no more may start.
 
-A call that needs a person's consent waits for it as a stored thing (`asking`). Calls of tools that the caller
-brought are not ours to run: when all others have their results, they are handed over whole (`handing`) and
-the turn ends."""
+A call that needs a person's consent waits for it as a stored thing (`approvals`). Calls of tools that the
+caller brought are not ours to run: when all others have their results, they are handed over whole
+(`client_calls`) and the turn ends."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from turnbuckle.reply.verdict import SoundCall
 from turnbuckle.turn import approvals as asking
-from turnbuckle.turn import budget, drafting, held, pieces, prompts
-from turnbuckle.turn import client_calls as handing
+from turnbuckle.turn import budget, client_calls, drafting, held, pieces, prompts
 from turnbuckle.turn import crash_suspects as doubt
 from turnbuckle.turn.commands import Command, Record, RunTool, SettleTool
 from turnbuckle.turn.facts import Fact, RunEnded, ToolFinished, ToolStarted
@@ -58,8 +57,8 @@ def due(turn: Turn, policy: Policy) -> tuple[Command, ...]:
         return tuple(_settle(turn, call) for call in orphans[:1])
     if turn.tally.recoveries > policy.max_recoveries:
         return (_abandon(turn, policy),)
-    if handing.is_all_that_is_left(turn, policy):
-        return (handing.over(turn, policy),)
+    if client_calls.is_all_that_is_left(turn, policy):
+        return (client_calls.over(turn, policy),)
     if reason := "" if orphans else budget.no_more_tools(turn, policy):
         return (_end(turn, reason, policy),)
     return _startable(turn, policy)
@@ -70,7 +69,7 @@ def _startable(turn: Turn, policy: Policy) -> tuple[Command, ...]:
     room = max(policy.limits.tool_calls - turn.tally.tool_runs, 1)
     busy = any(call.started and not call.orphan and call.outcome is None for call in turn.calls)
     for call in turn.calls:
-        if call.outcome is not None or handing.is_for_caller(turn, call, policy):
+        if call.outcome is not None or client_calls.is_for_caller(turn, call, policy):
             continue
         alone = policy.tool(call.name).effect != "read"
         running = sum(isinstance(command, (RunTool, SettleTool)) for command in commands)
@@ -130,7 +129,7 @@ def told_at_end(turn: Turn, why: str, policy: Policy) -> str:
 def _end(turn: Turn, why: str, policy: Policy) -> Record:
     """Nothing more starts, each call that is left gets its answer, and the run ends: one write."""
     left = [call for call in turn.calls if call.outcome is None]
-    kind = handing.kind_of_end(turn, policy)
+    kind = client_calls.kind_of_end(turn, policy)
     outcome = Outcome(kind, told_at_end(turn, why, policy), failure("budget", why), turn.own_drafts)
     answers: list[Fact] = [*asking.withdrawn(turn, left)]
     answers += _all_finished(turn, left, ToolOutcome("not_started", why))
@@ -143,7 +142,7 @@ def _abandon(turn: Turn, policy: Policy) -> Record:
     started = [call for call in turn.calls if call.outcome is None and call.started]
     others = [call for call in turn.calls if call.outcome is None and not call.started]
     told = told_at_end(turn, why, policy)
-    outcome = Outcome(handing.kind_of_end(turn, policy), told, drafts=turn.own_drafts)
+    outcome = Outcome(client_calls.kind_of_end(turn, policy), told, drafts=turn.own_drafts)
     return Record(
         (
             *asking.withdrawn(turn, [*started, *others]),

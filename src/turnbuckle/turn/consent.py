@@ -141,11 +141,10 @@ def rule_for(
     subject: str,
     *,
     is_command: bool = False,
-    otherwise: Rule = "allow",
 ) -> Rule:
-    """What the rules say of this call; `otherwise`, if none fits."""
-    found = fitting(rules, name, arguments, subject, is_command=is_command)
-    return otherwise if found is None else found.rule
+    """What the rules say of this call. If none fits, it is allowed."""
+    deciding = fitting(rules, name, arguments, subject, is_command=is_command)
+    return "allow" if deciding is None else deciding.rule
 
 
 def fitting(

@@ -19,6 +19,7 @@ from turnbuckle.turn import (
     broken_reply,
     budget,
     calls,
+    client_calls,
     compact,
     compacting,
     drafting,
@@ -28,7 +29,6 @@ from turnbuckle.turn import (
     steering,
     window,
 )
-from turnbuckle.turn import client_calls as handing
 from turnbuckle.turn.commands import CallModel, Command, Record
 from turnbuckle.turn.compaction import Measure
 from turnbuckle.turn.facts import (
@@ -239,7 +239,7 @@ def given_up(turn: Turn, choice: GiveUp, policy: Policy) -> Record:
 
 
 def _end(turn: Turn, why: str, policy: Policy) -> Record:
-    given_up = replace(turn, giving_up=GiveUp(handing.kind_of_end(turn, policy), why))
+    given_up = replace(turn, giving_up=GiveUp(client_calls.kind_of_end(turn, policy), why))
     return Record((RunEnded(turn.now, _outcome(given_up, policy)),))
 
 

@@ -12,6 +12,8 @@ _DEEPEST = 100
 it, so what can just be read is too deep."""
 _LONGEST_NAME = 80
 _INNER = (dict, list)
+_NO_NAMES = ("thought", "thoughtSignature", "text")
+"""Fields of a part without a type that do not say what it is."""
 
 
 def is_event_name(kind: str) -> bool:
@@ -182,3 +184,14 @@ class FreshFields:
             self._room -= size
             self._known.update(fresh)
         return fresh
+
+
+def item_name(data: Mapping[str, Any]) -> str:
+    """What an item, block or part is, by its type; of a message, by what it holds; of what has no type, by
+    the name of what it holds."""
+    kind, content = data.get("type"), data.get("content")
+    if kind == "message" and isinstance(content, list) and content and isinstance(content[0], dict):
+        kind = content[0].get("type")
+    if isinstance(kind, str) and kind:
+        return kind
+    return next((name for name in data if name not in _NO_NAMES), "unknown")

@@ -60,7 +60,7 @@ def lost(left_out: tuple[tuple[str, Any], ...], content: frozenset[str]) -> bool
 
 
 def reread(decoder: "msgspec.json.Decoder[T]", data: bytes) -> Reread:
-    """Decode by slower means what the fast path refused. Raises one of `Unreadable` if it is no JSON."""
+    """Decode by slower means what the fast path refused. Raises one of `Unreadable` if it is not JSON."""
     loose = False
     try:
         document = msgspec.json.decode(data)

@@ -19,6 +19,7 @@ from turnbuckle.vocab.reply import Reply
 from turnbuckle.vocab.request import ModelRequest, RunOptions, ToolSpec
 from turnbuckle.wire.decoder import ProtocolDecoder
 
+Fields = Mapping[str, Any]
 QUIRKS_OF_ALL = frozenset({"drafts", "text_after_tools"})
 """Quirks that every protocol has."""
 
@@ -34,6 +35,27 @@ def bearer_headers(api_key: str, quirks: Quirks) -> dict[str, str]:
 def says_all(options: RunOptions, quirks: Quirks) -> Iterable[str]:
     """The `unsaid` of a protocol that has words for every wish."""
     return ()
+
+
+class OtherWords(dict[str, Any]):
+    """Fields in the words of another protocol. `of` are the names of those that they stand for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of: set[str] = set()
+
+    def say(self, said: Fields, *names: str) -> None:
+        self.update(said)
+        self.of.update(names)
+
+
+def adopts_nothing(fields: Fields, quirks: Quirks, words: OtherWords) -> None:
+    """The `adopt` of a protocol that has no words for fields of others."""
+
+
+def has_none(where: str, data: Fields) -> list[Any]:
+    """The `token_odds` and the `untold_fields` of a protocol that has none."""
+    return []
 
 
 class StreamEncoder(Interface):
@@ -120,6 +142,23 @@ class Protocol(Struct, frozen=True, kw_only=True):
     """Another block of text is another message, not the next piece of the same one."""
     texts_are_blocks: bool = False
     """Blocks of text have something of their own, such as what they cite, and stay apart for whoever asks."""
+
+    # Beside other protocols
+    shared_fields: frozenset[str] = frozenset()
+    """Fields of a client's request that providers of other protocols may be told in their own words."""
+    adopt: Callable[[Fields, Quirks, OtherWords], None] = adopts_nothing
+    """Say what its providers can be told of the shared fields of another protocol's client."""
+    option_names: Mapping[str, str] = {}
+    """How clients call our options, where that is another name."""
+    can_forbid_thinking: bool = True
+    """A model can be told not to think. Else half of the models refuse it, and nothing is said instead."""
+    citations_field: str = "annotations"
+    """Where the state of a text has the pages that it refers to."""
+    token_odds: Callable[[str, Fields], Any] = has_none
+    """How likely the tokens of the next piece of text were, from fields of an answer and where they stood, in
+    the form of both of OpenAI's protocols."""
+    untold_fields: Callable[[str, Fields], Iterable[str]] = has_none
+    """The names of what an answer says in fields of which no other protocol knows, such as its pictures."""
 
     # Playing a provider
     path: str

@@ -13,6 +13,11 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
 }
 
 
+def protocol_called(name: str) -> Protocol | None:
+    """The protocol of this name, if there is one."""
+    return next((protocol for protocol in PROTOCOLS.values() if protocol.name == name), None)
+
+
 def rules_of(name: ProtocolName) -> HistoryRules:
     """What this protocol's providers take in a history."""
     return PROTOCOLS[name].rules

@@ -6,7 +6,10 @@ from typing import Any
 from turnbuckle.vocab.arguments import judge
 from turnbuckle.vocab.request import HostedTool
 
+LOGPROBS = "message.output_text.logprobs"
+"""How Responses calls what Chat Completions calls `logprobs`."""
 _DATA_URL = re.compile(r"data:([^;,]*);base64,", re.ASCII)
+_INT32 = 1 << 31
 
 
 def object_of(arguments: str) -> dict[str, Any]:
@@ -33,3 +36,13 @@ def overlay(body: dict[str, Any], extra: dict[str, Any]) -> None:
     for key, value in extra.items():
         ours = body.get(key)
         body[key] = {**ours, **value} if isinstance(ours, dict) and isinstance(value, dict) else value
+
+
+def fits_elsewhere(name: str, value: Any) -> bool:
+    """Whether others take this value, too. Chat hosts know a `top_k` of -1 or 0 as none, and longer seeds; a
+    provider that refuses them would fail what goes well without."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    if name == "top_k":
+        return isinstance(value, int) and value > 0
+    return name != "seed" or -_INT32 <= value < _INT32

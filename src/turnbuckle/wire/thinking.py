@@ -8,15 +8,13 @@ it knows.
 from collections.abc import Mapping
 from typing import Any
 
-from turnbuckle.vocab.ids import ProtocolName
 from turnbuckle.vocab.request import ModelRequest
+from turnbuckle.wire.protocol import Protocol
 
 BUDGETS = {"minimal": 512, "low": 1024, "medium": 8192, "high": 24_576}
 """Tokens for a word, where a provider wants tokens."""
 _WORDS = ((4096, "low"), (16_384, "medium"))
 """Below so many tokens it is this word; from the last on it is `high`."""
-_NO_WORD_FOR_NONE: tuple[ProtocolName, ...] = ("openai_chat", "openai_responses")
-"""Where half of the models refuse to be told not to think: nothing is said instead."""
 _SAID = frozenset({"type", "budget_tokens"})
 _NEWER = {"max": "high"}
 """Words of Anthropic's that nobody else knows."""
@@ -34,11 +32,11 @@ def budget_in(thinking: Mapping[str, Any] | None) -> int | None:
     return None
 
 
-def is_said_by(protocol: ProtocolName | None, thinking: Mapping[str, Any] | None) -> bool:
+def is_said_by(protocol: Protocol | None, thinking: Mapping[str, Any] | None) -> bool:
     """Whether nothing of `thinking` is lost to a provider of another protocol."""
     said = {name for name, value in (thinking or {}).items() if value is not None}
     known = (thinking or {}).get("type") in ("adaptive", "enabled", "disabled") and said <= _SAID
-    return known and not (budget_in(thinking) == 0 and protocol in _NO_WORD_FOR_NONE)
+    return known and (budget_in(thinking) != 0 or protocol is None or protocol.can_forbid_thinking)
 
 
 def word_elsewhere(effort: str | None) -> str | None:

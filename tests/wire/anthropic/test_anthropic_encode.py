@@ -148,8 +148,8 @@ EVENTS = {
 }
 
 
-def encode(events, **options):
-    encoder = AnthropicEncoder("msg_1", "claude", 0, **options)
+def encode(events):
+    encoder = AnthropicEncoder("msg_1", "claude", 0)
     return encoder.open() + b"".join(encoder.event(event) for event in events)
 
 
@@ -335,17 +335,3 @@ def test_a_refusal_goes_as_text_with_its_own_reason():
 )
 def test_the_reason_to_stop_is_a_word_that_clients_know(finish, said, has_calls, word):
     assert finish_word(finish, said, has_calls) == word
-
-
-@pytest.mark.parametrize(
-    "said, finish", [("end_turn", "stop"), ("tool_use", "calls"), ("later_word", "other")]
-)
-def test_the_lab_may_say_any_reason(said, finish):
-    reply = decode(encode([TextDelta(0, "x"), FinishNoted("length", said), END], said_finish=True))
-    assert (reply.finish, reply.finish_said) == (finish, said)
-
-
-def test_the_lab_may_leave_the_reason_out():
-    body = encode([TextDelta(0, "x"), BlockClosed(0), END], said_finish=True)
-    assert b"message_delta" not in body
-    assert decode(body).finish is None

@@ -61,8 +61,8 @@ class PostgresKeys:
 
 
 async def open_postgres_keys(place: str, *, makes: bool) -> PostgresKeys | None:
-    """The keys at an address, for somebody who is no node. If there are no tables they are made, or there are
-    no keys. Raises ValueError and JournalError."""
+    """The keys at an address, for somebody who is not a node. If there are no tables they are made, or there
+    are no keys. Raises ValueError and JournalError."""
     opened = await linked(place, since=_SINCE, makes=makes)
     if opened is None:
         return None

@@ -260,8 +260,8 @@ async def version_of(connection: Any, address: Address, newest: int = FORMAT) ->
 
 
 async def linked(place: str, *, since: int, makes: bool = False) -> tuple[DatabaseLink, Address] | None:
-    """A connection for somebody who is no node, or None if the tables are older than format `since`. `makes`:
-    they are brought up to date first. Raises ValueError and JournalError."""
+    """A connection for somebody who is not a node, or None if the tables are older than format `since`.
+    `makes`: they are brought up to date first. Raises ValueError and JournalError."""
     address = read_address(place)
     link = DatabaseLink(address)
     try:

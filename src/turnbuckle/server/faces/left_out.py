@@ -4,7 +4,8 @@ from typing import Any
 
 from turnbuckle.narrate.told import AnswerFields, ProviderItem, Told
 from turnbuckle.vocab.ids import ProtocolName
-from turnbuckle.wire.across import item_name, untold_fields
+from turnbuckle.wire.across import untold_fields
+from turnbuckle.wire.answer_fields import item_name
 
 _MOST, _LONGEST = 64, 80
 

@@ -69,7 +69,7 @@ def _handed_over_whole(story: Story) -> Iterator[str]:
 def _faults(call: HandedCall, reply: Reply, held: list[tuple[str, Any]]) -> Iterator[str]:
     made = next((one for one in reply.calls if one.id == call.inner), None)
     if made is None and (call.name, judge(call.arguments).value) not in held:
-        yield f"{call.inner} is no call of the last reply"
+        yield f"{call.inner} is not a call of the last reply"
     elif (
         made is not None
         and made.name != FINISH_CALL

@@ -68,7 +68,8 @@ async def attend(
 
 
 async def _say(driver: Driver, asked: ApprovalAsked, said: Says) -> None:
-    """False from both is no mistake: the run may not yet know where it stands, or has been told to stop."""
+    """False from both is not a mistake: the run may not yet know where it stands, or has been told to
+    stop."""
     taken = await asyncio.gather(
         driver.answer(asked.approval, said.verdict, "somebody", said.text),
         driver.answer(asked.approval, "denied", "somebody else", "a moment too late"),

@@ -20,6 +20,15 @@ ANTHROPIC = Protocol(
     history_field="messages",
     decoder=AnthropicDecoder,
     texts_are_blocks=True,
+    shared_fields=frozenset({"top_k"}),
+    adopt=request.adopt,
+    option_names={
+        "stop": "stop_sequences",
+        "parallel_calls": "tool_choice.disable_parallel_tool_use",
+        "response_format": "output_config.format",
+        "strict": "tools.strict",
+    },
+    citations_field="citations",
     encoding=ENCODING,
     read_request=read_request,
     rules=HistoryRules(

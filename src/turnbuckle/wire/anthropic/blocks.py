@@ -440,7 +440,7 @@ class Blocks:
         out.append(BlockClosed(block.number))
 
     def release_held(self, out: list[Event]) -> None:
-        """The message has ended: what was held back is no tag. The blocks stay open."""
+        """The message has ended: what was held back is not a tag. The blocks stay open."""
         for index, block in list(self.open.items()):
             self.end_echo(index, block, out)
         for block in self.open.values():

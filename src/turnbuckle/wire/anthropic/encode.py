@@ -5,7 +5,7 @@ this wire. A thought waits for its first delta, state or close, because a secret
 block that only its provider understands waits until it is whole; the next block's beginning ends the wait, so
 that starts are in the order of their indexes. A call is stopped only by `CallClosed`; text and thoughts also
 by the end of the reply. A failure is an error event and never a normal end. Refusals go as text: their own
-word here is the reason to stop. `said_finish` is for the lab, which must be able to lie.
+word here is the reason to stop.
 """
 
 from typing import Any
@@ -87,10 +87,9 @@ class AnthropicEncoder:
     """`open` once, then `event` for each event; the bytes are whole frames. The wire has no date for
     `created`."""
 
-    def __init__(self, reply_id: str, model: str, created: int = 0, *, said_finish: bool = False) -> None:
+    def __init__(self, reply_id: str, model: str, created: int = 0) -> None:
         self._reply_id = reply_id
         self._model = model
-        self._said_finish = said_finish
         self._blocks: dict[int, _WrittenBlock] = {}
         self._begun: dict[int, bytes] = {}  # what precedes a text of a block that has started
         self._bare: set[int] = set()  # calls that have started, without arguments so far
@@ -259,12 +258,8 @@ class AnthropicEncoder:
             if block.kind in ("text", "thinking")
         )
         has_calls = any(block.kind == "call" for block in self._blocks.values())
-        delta: dict[str, Any] = _stop(self._finish, has_calls)
-        if self._said_finish:
-            delta["stop_reason"] = self._finish.said if self._finish is not None else None
-        if not self._said_finish or self._finish is not None or self._usage is not None:
-            usage = usage_to_anthropic(self._usage or Usage())
-            written += _event("message_delta", {"delta": delta, "usage": usage})
+        usage = usage_to_anthropic(self._usage or Usage())
+        written += _event("message_delta", {"delta": _stop(self._finish, has_calls), "usage": usage})
         return written + _event("message_stop", {})
 
 

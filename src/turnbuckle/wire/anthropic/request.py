@@ -40,8 +40,8 @@ from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, RunOptions, ToolSpec
 from turnbuckle.wire.anthropic import caching
 from turnbuckle.wire.anthropic.blocks import UNPARSED
-from turnbuckle.wire.protocol import Counting
-from turnbuckle.wire.request_parts import inline_data, object_of, overlay, with_hosted
+from turnbuckle.wire.protocol import Counting, Fields, OtherWords
+from turnbuckle.wire.request_parts import fits_elsewhere, inline_data, object_of, overlay, with_hosted
 
 CAP_STREAMED = 32_000
 CAP_WHOLE = 21_000
@@ -54,6 +54,7 @@ IN_PLACE = "_role"
 """In state: the role of a message that stays where its client has put it."""
 
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}
+_LONGEST_USER = 256
 _NO_ANSWER = "The call failed without a message."
 
 
@@ -73,6 +74,16 @@ def headers(api_key: str, quirks: Quirks) -> dict[str, str]:
     elif api_key:
         made["authorization"] = f"Bearer {api_key}"
     return made
+
+
+def adopt(fields: Fields, quirks: Quirks, words: OtherWords) -> None:
+    for name in ("safety_identifier", "user"):  # the older name, if both are there and differ, is left out
+        user = fields.get(name)
+        fits = isinstance(user, str) and 0 < len(user) <= _LONGEST_USER
+        if fits and words.setdefault("metadata", {"user_id": user}) == {"user_id": user}:
+            words.say({}, name)
+    if quirks.sampling and fits_elsewhere("top_k", fields.get("top_k")):
+        words.say({"top_k": fields["top_k"]}, "top_k")
 
 
 def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class Echo:
 
 
 def is_telling(text: str) -> bool:
-    """Whether a text is long enough that its repetition is no accident: models do say a word twice."""
+    """Whether a text is long enough that its repetition is not an accident: models do say a word twice."""
     return len(text) > _SHORT or len(text.split()) > 1
 
 

@@ -21,6 +21,7 @@ GEMINI = Protocol(
     history_field="contents",
     decoder=GeminiDecoder,
     streams_arguments=False,
+    adopt=request.adopt,
     encoding=ENCODING,
     read_request=read_request,
     rules=HistoryRules(

@@ -44,7 +44,6 @@ from turnbuckle.vocab.events import (
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
-from turnbuckle.wire.across import grounding_pages
 from turnbuckle.wire.answer_fields import shallow, unknown_fields
 from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
 from turnbuckle.wire.gemini.frames import (
@@ -57,6 +56,7 @@ from turnbuckle.wire.gemini.frames import (
     GeminiChunk,
     GeminiPart,
 )
+from turnbuckle.wire.gemini.grounding import grounding_pages
 from turnbuckle.wire.loose_json import whole_number, word
 from turnbuckle.wire.payload import (
     Unreadable,

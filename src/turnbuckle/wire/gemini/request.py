@@ -24,14 +24,21 @@ from turnbuckle.vocab.messages import (
     RefusalPart,
     ResultPart,
     TextPart,
+    own_data,
     words_of,
 )
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, RunOptions, ToolSpec
-from turnbuckle.wire.protocol import Counting
-from turnbuckle.wire.request_parts import inline_data, object_of
+from turnbuckle.wire.protocol import Counting, Fields, OtherWords
+from turnbuckle.wire.request_parts import fits_elsewhere, inline_data, object_of
 from turnbuckle.wire.thinking import BUDGETS, word_for
 
+_SAMPLING = {
+    "seed": "seed",
+    "top_k": "topK",
+    "frequency_penalty": "frequencyPenalty",
+    "presence_penalty": "presencePenalty",
+}
 _MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 _NO_SIGNATURE = "skip_thought_signature_validator"
 _BUDGETED = re.compile(r"gemini-[12]\b")
@@ -49,6 +56,12 @@ def headers(api_key: str, quirks: Quirks) -> dict[str, str]:
     if api_key:
         made["x-goog-api-key"] = api_key
     return made
+
+
+def adopt(fields: Fields, quirks: Quirks, words: OtherWords) -> None:
+    names = [name for name in _SAMPLING if name in fields and fits_elsewhere(name, fields[name])]
+    if names:
+        words.say({"generationConfig": {_SAMPLING[name]: fields[name] for name in names}}, *names)
 
 
 def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
@@ -243,7 +256,7 @@ def _tool_choice(request: ModelRequest) -> dict[str, Any]:
 
 
 def _own(state: ProviderState | None) -> dict[str, Any]:
-    return state.data if state is not None and state.protocol == "gemini" else {}
+    return own_data(state, "gemini")
 
 
 def _signature(state: ProviderState | None) -> dict[str, Any]:

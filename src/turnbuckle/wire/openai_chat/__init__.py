@@ -2,6 +2,7 @@
 
 from turnbuckle.vocab.history_rules import HistoryRules, NamePattern
 from turnbuckle.wire.openai_chat import request
+from turnbuckle.wire.openai_chat.answer_fields import token_odds, untold_fields
 from turnbuckle.wire.openai_chat.decode import ChatDecoder
 from turnbuckle.wire.openai_chat.encode import ENCODING
 from turnbuckle.wire.openai_chat.received import read_request
@@ -19,6 +20,29 @@ OPENAI_CHAT = Protocol(
     history_field="messages",
     decoder=ChatDecoder,
     several_decoder=SeveralDecoder,
+    shared_fields=frozenset(
+        {
+            "frequency_penalty",
+            "logprobs",
+            "metadata",
+            "presence_penalty",
+            "prompt_cache_key",
+            "prompt_cache_retention",
+            "safety_identifier",
+            "seed",
+            "service_tier",
+            "store",
+            "top_k",
+            "top_logprobs",
+            "user",
+            "verbosity",
+        }
+    ),
+    adopt=request.adopt,
+    option_names={"parallel_calls": "parallel_tool_calls", "strict": "tools.strict"},
+    can_forbid_thinking=False,
+    token_odds=token_odds,
+    untold_fields=untold_fields,
     encoding=ENCODING,
     read_request=read_request,
     rules=HistoryRules(

@@ -4,11 +4,17 @@ A chunk is read by structs that know every usual field; one that they do not kno
 document. So the usual chunk costs nothing more, and what is unusual is found wherever it stands.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from turnbuckle.vocab.events import Event, FieldsNoted
-from turnbuckle.wire.answer_fields import LARGEST, GrowingFields, unknown_fields, unknown_usage
+from turnbuckle.wire.answer_fields import (
+    FreshFields,
+    GrowingFields,
+    item_name,
+    unknown_fields,
+    unknown_usage,
+)
 from turnbuckle.wire.loose_json import objects, whole_number
 from turnbuckle.wire.openai_chat.frames import CHUNK, Chunk
 from turnbuckle.wire.payload import Unreadable, read_any
@@ -27,15 +33,16 @@ _NESTED = {
     "prompt_tokens_details": frozenset({"cached_tokens", "cache_write_tokens"}),
     "completion_tokens_details": frozenset({"reasoning_tokens"}),
 }
+_TOLD_OTHERWISE = ("content", "annotations", "citations")
+"""Fields of a message that are translated for clients of other protocols, or looked into."""
 
 
 class UnknownFields:
     """One reply's. What stands beside the whole reply is told again only if it has changed."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Any] = {}
+        self._beside = FreshFields(_REPLY)
         self._looked = b""  # the chunk that was looked at last
-        self._room = LARGEST
 
     def unusual(self, data: bytes, choice_number: int, out: list[Event]) -> Chunk | None:
         """A chunk that only has fields which nobody here knows, if it is one."""
@@ -62,11 +69,7 @@ class UnknownFields:
         """The fields of a chunk or an answer that nobody here knows. `size` is how long it was."""
         if not isinstance(document, dict):
             return
-        beside = unknown_fields(document, _REPLY) if self._room >= 0 else {}
-        fresh = {name: value for name, value in beside.items() if self._known.get(name) != value}
-        if fresh:
-            self._room -= size
-            self._known.update(fresh)
+        if fresh := self._beside.of(document, size):
             yield FieldsNoted("reply", fresh)
         choices = document.get("choices")
         for choice in choices if isinstance(choices, list) else ():
@@ -112,3 +115,14 @@ def beside_call(found: Any) -> dict[str, Any]:
 def growing(*texts: str) -> GrowingFields:
     """Fields of an answer that come in the pieces of a stream. Sound comes as text that goes on."""
     return GrowingFields(*texts, inner={"audio": ("data", "transcript")})
+
+
+def token_odds(where: str, data: Mapping[str, Any]) -> Any:
+    odds = data.get("logprobs") if where == "choice" else None
+    return odds.get("content") if isinstance(odds, dict) else odds
+
+
+def untold_fields(where: str, data: Mapping[str, Any]) -> Iterator[str]:
+    if where == "message":
+        yield from (item_name(part) for part in data.get("content", ()))
+        yield from (field for field in data if field not in _TOLD_OTHERWISE)

@@ -222,7 +222,7 @@ class CallMerger:
         if not call_id:
             if current is None or not name or not current.name:
                 return current
-            # A name that is only repeated, with nothing behind it, is no further call.
+            # A name that is only repeated, with nothing behind it, is not a further call.
             begins = arguments[:1] == "{" or (not arguments and name != current.name)
             if begins and name == current.name and current.is_hollow():
                 return current

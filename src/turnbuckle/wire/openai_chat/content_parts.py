@@ -27,7 +27,7 @@ _NOTHING = ReadPart("text")
 
 
 def read_part(part: Any) -> ReadPart:
-    """One entry of the list. What is no object and no text says nothing."""
+    """One entry of the list. What is neither an object nor a text says nothing."""
     if isinstance(part, str):
         return ReadPart("text", part)
     if not isinstance(part, dict):

@@ -1,8 +1,7 @@
 """Events to Chat Completions, in the form that no known client trips over.
 
 One kind of payload per chunk; role, id and name exactly once; finish reasons only from the five known words;
-a failure is an error event and never a normal finish. `said_finish` is for the lab, which must be able to
-lie.
+a failure is an error event and never a normal finish.
 """
 
 from typing import Any
@@ -72,12 +71,8 @@ class _OpenCall:
 class ChatEncoder:
     """`open` once, then `event` for each event; the bytes are whole frames."""
 
-    def __init__(
-        self, reply_id: str, model: str, created: int, *, usage: bool = True, said_finish: bool = False
-    ) -> None:
-        self._chunks = ChunkWriter(reply_id, model, created, usage=usage)
-        self._with_usage = usage
-        self._said_finish = said_finish
+    def __init__(self, reply_id: str, model: str, created: int) -> None:
+        self._chunks = ChunkWriter(reply_id, model, created, usage=True)
         self._calls: dict[int, _OpenCall] = {}
         self._finish: FinishNoted | None = None
         self._usage: Usage | None = None
@@ -152,16 +147,11 @@ class ChatEncoder:
         return b""
 
     def _end(self) -> bytes:
-        word = self._finish_word()
-        written = b"" if word is None else self._chunks.finish(word)
-        if self._with_usage and self._usage is not None:
+        finish = self._finish.finish if self._finish is not None else None
+        written = self._chunks.finish(finish_word(finish, bool(self._calls)))
+        if self._usage is not None:
             written += self._chunks.usage(self._usage)
         return written + DONE
-
-    def _finish_word(self) -> str | None:
-        if self._said_finish:
-            return self._finish.said if self._finish is not None else None
-        return finish_word(self._finish.finish if self._finish is not None else None, bool(self._calls))
 
 
 def finish_word(finish: Finish | None, has_calls: bool) -> str:

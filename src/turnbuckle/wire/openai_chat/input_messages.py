@@ -129,7 +129,7 @@ class _History:
         return self._kept.state({**data, **spelled}, fields, named)
 
     def end_results(self) -> None:
-        """Whatever comes next is no result of the same turn."""
+        """Whatever comes next is not a result of the same turn."""
         if self._results:
             self.made.append(Message("tool", tuple(self._results)))
             self._results = []

@@ -27,7 +27,8 @@ from turnbuckle.vocab.messages import (
 )
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
-from turnbuckle.wire.request_parts import overlay, with_hosted
+from turnbuckle.wire.protocol import Fields, OtherWords
+from turnbuckle.wire.request_parts import LOGPROBS, overlay, with_hosted
 from turnbuckle.wire.thinking import effort_of
 
 CUSTOM = "custom"
@@ -41,6 +42,16 @@ _NO_SIGNATURE = "skip_thought_signature_validator"
 
 def endpoint(request: ModelRequest) -> str:
     return "/chat/completions"
+
+
+def adopt(fields: Fields, quirks: Quirks, words: OtherWords) -> None:
+    included = fields.get("include")
+    wanted = isinstance(included, list) and LOGPROBS in included
+    if wanted or fields.get("top_logprobs"):
+        most = {"top_logprobs": fields["top_logprobs"]} if fields.get("top_logprobs") else {}
+        words.say({"logprobs": True, **most}, "top_logprobs")
+        if included == [LOGPROBS]:
+            words.say({}, "include")
 
 
 def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from turnbuckle.vocab.history_rules import HistoryRules, NamePattern
 from turnbuckle.wire.openai_responses import request
+from turnbuckle.wire.openai_responses.answer_fields import token_odds
 from turnbuckle.wire.openai_responses.decode import ResponsesDecoder
 from turnbuckle.wire.openai_responses.encode import ENCODING
 from turnbuckle.wire.openai_responses.received import read_request
@@ -35,4 +36,13 @@ OPENAI_RESPONSES = Protocol(
     ),
     quirks=QUIRKS_OF_ALL | {"think", "stored", "system_role", "prompt_cache_key"},
     texts_are_messages=True,
+    shared_fields=frozenset({"include", "safety_identifier", "top_k", "top_logprobs", "user"}),
+    adopt=request.adopt,
+    option_names={
+        "parallel_calls": "parallel_tool_calls",
+        "response_format": "text.format",
+        "strict": "tools.strict",
+    },
+    can_forbid_thinking=False,
+    token_odds=token_odds,
 )

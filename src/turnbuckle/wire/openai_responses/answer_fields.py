@@ -4,6 +4,7 @@ Fields of the response that repeat the request (instructions, tools and the like
 answer is made of several requests, and the client gets back what it asked itself.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from turnbuckle.vocab.events import Event, FieldsNoted
@@ -57,6 +58,10 @@ class ResponseFields:
 def stage_of(kind: str, data: bytes) -> dict[str, Any]:
     """An event as it came, without its place among the others: that is ours to say."""
     return {"type": kind, **unknown_fields(_document(data), _ABOUT_ORDER)}
+
+
+def token_odds(where: str, data: Mapping[str, Any]) -> Any:
+    return data.get("logprobs") if where == "piece" else None
 
 
 def _document(data: bytes) -> Any:

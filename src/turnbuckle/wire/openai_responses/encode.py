@@ -1,7 +1,7 @@
 """Events to Responses, in the order that the strictest known client demands (`output.py`).
 
 The terminal event tells the whole output once more, because some clients read nothing else. After a failure
-nothing follows. `said_finish` is for the lab, which must be able to lie.
+nothing follows.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,6 @@ from turnbuckle.vocab.events import (
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyOpaque, ReplyReasoning, ReplyRefusal
 from turnbuckle.wire.openai_chat import encode as chat
-from turnbuckle.wire.openai_responses.frames import TERMINAL
 from turnbuckle.wire.openai_responses.open_item import OpenItem, last_status
 from turnbuckle.wire.openai_responses.output import OutputWriter
 from turnbuckle.wire.openai_responses.shapes import (
@@ -66,11 +65,9 @@ class ResponsesEncoder:
         created: int,
         *,
         echo: Mapping[str, Any] | None = None,
-        said_finish: bool = False,
     ) -> None:
         identity = {"id": reply_id, "object": "response", "created_at": created, "model": model}
         self._writer = OutputWriter({**(echo or {}), **identity})
-        self._said_finish = said_finish
         self._blocks: dict[int, OpenItem] = {}
         self._finish: FinishNoted | None = None
         self._usage: Usage | None = None
@@ -174,8 +171,6 @@ class ResponsesEncoder:
 
     def _end(self) -> bytes:
         status, reason = status_of(self._finish)
-        if self._said_finish and self._finish is not None and self._finish.said in TERMINAL.values():
-            status, reason = self._finish.said, self._finish.detail
         written = b"".join(
             [self._close(block, last_status(known.kind, status)) for block, known in self._blocks.items()]
         )

@@ -34,13 +34,22 @@ from turnbuckle.vocab.request import ModelRequest, NamedTool, RunOptions, ToolSp
 from turnbuckle.wire.openai_responses.answer_fields import PART_FIELDS
 from turnbuckle.wire.openai_responses.frames import CALLS
 from turnbuckle.wire.openai_responses.namespaces import in_namespaces, name_in
-from turnbuckle.wire.protocol import Counting
-from turnbuckle.wire.request_parts import with_hosted
+from turnbuckle.wire.protocol import Counting, Fields, OtherWords
+from turnbuckle.wire.request_parts import LOGPROBS, with_hosted
 from turnbuckle.wire.thinking import effort_of
 
 _CUSTOM = "custom_tool_call"
 _COUNTED = "model input instructions tools tool_choice parallel_tool_calls reasoning text".split()
 _ENCRYPTED = "reasoning.encrypted_content"
+_SAME_IN_CHAT = (
+    "metadata",
+    "user",
+    "service_tier",
+    "safety_identifier",
+    "store",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+)
 
 
 def endpoint(request: ModelRequest) -> str:
@@ -50,6 +59,19 @@ def endpoint(request: ModelRequest) -> str:
 def unsaid(options: RunOptions, quirks: Quirks) -> Iterable[str]:
     if options.stop:
         yield "stop"
+
+
+def adopt(fields: Fields, quirks: Quirks, words: OtherWords) -> None:
+    for name in _SAME_IN_CHAT:
+        if name in fields:
+            words.say({name: fields[name]}, name)
+    if isinstance(fields.get("verbosity"), str):
+        words.say({"text": {"verbosity": fields["verbosity"]}}, "verbosity")
+    if fields.get("logprobs") is False:
+        words.say({}, "logprobs")
+    elif fields.get("logprobs") is True:
+        words.say({"include": [LOGPROBS], "top_logprobs": fields.get("top_logprobs", 0)}, "logprobs")
+        words.say({}, "top_logprobs")
 
 
 def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:

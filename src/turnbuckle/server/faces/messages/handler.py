@@ -34,6 +34,7 @@ from turnbuckle.wire.anthropic.parse_request import (
     read_message_request,
 )
 from turnbuckle.wire.fields import open_body
+from turnbuckle.wire.registry import PROTOCOLS
 from turnbuckle.wire.thinking import is_said_by, word_elsewhere
 
 SURFACE = "messages"
@@ -112,7 +113,8 @@ def _wishes(asked: MessagesAsked, chosen: ModelChoice) -> RunOptions:
 
 def _only_here(asked: MessagesAsked, chosen: ModelChoice) -> tuple[str, ...]:
     """What is lost to a provider of another protocol. How much to think is not, if that can be said there."""
-    if not is_said_by(chosen.protocol, asked.wishes.extra.get(PROTOCOL, {}).get("thinking")):
+    there = PROTOCOLS[chosen.protocol] if chosen.protocol is not None else None
+    if not is_said_by(there, asked.wishes.extra.get(PROTOCOL, {}).get("thinking")):
         return asked.only_here
     return tuple(name for name in asked.only_here if name != "thinking")
 
