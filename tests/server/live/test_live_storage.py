@@ -162,6 +162,26 @@ def test_a_data_folder_that_is_deleted_is_noticed_and_no_work_is_taken(tmp_path)
 
 
 @pytest.mark.requirement("E10")
+def test_nothing_is_shown_and_no_change_is_confirmed_that_a_folder_which_is_gone_cannot_keep(tmp_path):
+    def endless(request):
+        return (Say("One half"), gate(1), Say(" and the rest."), gate(2), Finish())
+
+    async def scenario(live):
+        async with live.listen(CHAT, asked("hello", stream=True), x_turnbuckle_session="s") as listener:
+            await listener.until(b"One half")
+            shutil.rmtree(tmp_path / "data")
+            live.behind.gates.open(1)
+            await listener.until(b": waiting for storage: the server's data folder is gone")
+            renamed = await live.ask("PATCH", "/v1/sessions/s", {"title": "Another"})
+            return listener.body, renamed
+
+    heard, renamed = run_scenario(scenario, tmp_path, endless)
+    assert b"One half" in heard
+    assert b"rest" not in heard
+    assert told(renamed) == (503, "storage_gone", True)
+
+
+@pytest.mark.requirement("E10")
 @pytest.mark.process
 def test_a_plain_request_whose_turn_waits_for_the_disk_is_told_so_and_its_key_gets_the_answer_later(tmp_path):
     bodies = {path: body for path, body in FACES.items() if path != "/v1/runs"}

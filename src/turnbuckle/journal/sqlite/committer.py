@@ -118,7 +118,7 @@ class Committer:
         told: Callable[[StorageError | None], None] = _nothing,
         stopwatch: Callable[[], float] = perf_counter,
     ) -> None:
-        """`check` raises what speaks against the file before anything is made sure in it. `told` hears of
+        """`check` raises what speaks against the file before anything is written to it. `told` hears of
         every batch, on the loop. `stopwatch` says how long commits take."""
         self._stopwatch = stopwatch
         self._check = check
@@ -321,8 +321,7 @@ class Committer:
         try:
             if connection.in_transaction:  # the rollback of an earlier batch failed
                 connection.execute("ROLLBACK")
-            if grade is Grade.SYNCED:
-                self._check()
+            self._check()
             if grade is not self._level:
                 connection.execute(
                     "PRAGMA synchronous=FULL" if grade is Grade.SYNCED else "PRAGMA synchronous=NORMAL"
