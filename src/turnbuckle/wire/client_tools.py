@@ -96,16 +96,17 @@ def all_different(tools: Iterable[tuple[Fields, ToolSpec]]) -> tuple[ToolSpec, .
     return tuple(made.values())
 
 
-def choice_schema(nested: str = "") -> dict[str, Any]:
+def choice_schema(nested: bool = False) -> dict[str, Any]:
     """The schema of a tool choice; `nested` as below."""
+    own = ("function", CUSTOM)
     inner = thing("name", name=SOME_TEXT)
     named = (
-        thing(f"type {nested}", type=kind_of("function"), **{nested: inner})
+        [thing(f"type {kind}", type=kind_of(kind), **{kind: inner}) for kind in own]
         if nested
-        else thing("type name", type=kind_of("function"), name=SOME_TEXT)
+        else [thing("type name", type=kind_of(*own), name=SOME_TEXT)]
     )
-    other = thing("type", type={**SOME_TEXT, "not": {"enum": ["function", CUSTOM]}})
-    return {"anyOf": [{"enum": ["auto", "none", "required"]}, named, other]}
+    other = thing("type", type={**SOME_TEXT, "not": {"enum": [*own]}})
+    return {"anyOf": [{"enum": list(_CHOICES)}, *named, other]}
 
 
 def tool_choice(

@@ -164,12 +164,9 @@ class _MessageReader:
                 block.need_text("tool_use_id", most=LONGEST_ID)
                 block.flag("is_error")
                 for piece in self._blocks(block, "content") if block.has("content") else ():
-                    piece.need_text("type")
-            case "image":
-                block.need_inner("source")
-            case "document":
-                block.need_inner("source")
-                block.text("title")
+                    _check_shown(piece, piece.need_text("type"))
+            case "image" | "document" as kind:
+                _check_shown(block, kind)
             case "thinking":
                 block.text("thinking")
                 block.text("signature")
@@ -232,8 +229,7 @@ class _MessageReader:
 
     def _media(self, block: Fields, kind: str) -> Shown:
         """A picture or a document. What stands in a place of the provider's own is for it alone."""
-        source = block.need_inner("source")
-        way = source.need_text("type")
+        source, way = _source(block, kind)
         name = (block.text("title") or "") if kind == "document" else ""
         state = self._beside_media(block, source, "title" if kind == "document" else "")
         media_type = source.text("media_type") or ""
@@ -295,6 +291,33 @@ class _MessageReader:
 
     def _beside(self, block: Fields, *but: str) -> ProviderState | None:
         return self._kept.state(block.whole(*but), block)
+
+
+def _check_shown(block: Fields, kind: str) -> None:
+    """Raise `Refused` if a text, a picture or a document is not there."""
+    if kind == "text" and block.text("text") is None:
+        raise block.missing("text")
+    if kind in ("image", "document"):
+        _source(block, kind)
+
+
+def _source(block: Fields, kind: str) -> tuple[Fields, str]:
+    """Where a picture or a document is, and in which way that is said."""
+    source = block.need_inner("source")
+    way = source.need_text("type")
+    source.text("media_type")
+    if kind == "document":
+        block.text("title")
+    match way:
+        case "base64":
+            source.need_text("data")
+        case "url":
+            source.need_text("url")
+        case "text" if kind == "document":
+            source.text("data")
+        case "file" if kind == "document":
+            source.need_text("file_id")
+    return source, way
 
 
 def _texts(content: object) -> str:

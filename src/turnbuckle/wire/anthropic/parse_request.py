@@ -114,7 +114,7 @@ def _tools(body: Fields, kept: KeptFields) -> tuple[tuple[ToolSpec, ...], tuple[
     made: list[tuple[Fields, ToolSpec]] = []
     hosted: list[HostedTool] = []
     for place, tool in enumerate(body.objects("tools", MOST_TOOLS)):
-        kind = tool.text("type") or ""
+        kind = (tool.text("type") or "").strip()
         if kind.startswith(RUN_THERE) or (kind and not tool.has("name")):
             kept.name(body, f"tools.{kind[:64]}")
             hosted.append(HostedTool(place, kept.sure(tool.whole())))

@@ -66,7 +66,26 @@ def _thread(body: Fields, name: str) -> str:
 
 # Blocks
 
+
+def _by_type(schemas: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """What holds for objects of each of these types; others may be as they like."""
+    return [{"if": thing("type", type=kind_of(kind)), "then": schema} for kind, schema in schemas.items()]
+
+
 _CACHED = {"cache_control": {"type": ["object", "null"]}}
+_SOURCE = thing("type", type=SOME_TEXT, media_type=MAYBE_TEXT)
+_WAYS = {"base64": thing("data", data=SOME_TEXT), "url": thing("url", url=SOME_TEXT)}
+_DOCUMENT_WAYS = {
+    **_WAYS,
+    "text": thing("", data=MAYBE_TEXT),
+    "file": thing("file_id", file_id=SOME_TEXT),
+}
+_SHOWN: dict[str, dict[str, Any]] = {
+    "text": thing("text", text=TEXT),
+    "image": thing("source", source={**_SOURCE, "allOf": _by_type(_WAYS)}),
+    "document": thing("source", source={**_SOURCE, "allOf": _by_type(_DOCUMENT_WAYS)}, title=MAYBE_TEXT),
+}
+_PIECE = {**thing("type", type=SOME_TEXT, **_CACHED), "allOf": _by_type(_SHOWN)}
 _ANY_BLOCK = Shape(
     "MessagesBlock",
     {
@@ -75,15 +94,9 @@ _ANY_BLOCK = Shape(
             "A content block. Known are text, image, document, search_result, tool_use, tool_result, "
             "thinking and redacted_thinking. Any other goes as it is to a provider of this protocol."
         ),
-        "allOf": [
+        "allOf": _by_type(
             {
-                "if": {"properties": {"type": {"const": kind}}, "required": ["type"]},
-                "then": schema,
-            }
-            for kind, schema in {
-                "text": thing("text", text=TEXT),
-                "image": thing("source", source={"type": "object"}),
-                "document": thing("source", source={"type": "object"}, title=MAYBE_TEXT),
+                **_SHOWN,
                 "thinking": thing("", thinking=MAYBE_TEXT, signature=MAYBE_TEXT),
                 "tool_use": thing(
                     "id name",
@@ -95,12 +108,10 @@ _ANY_BLOCK = Shape(
                     "tool_use_id",
                     tool_use_id={**SOME_TEXT, "maxLength": LONGEST_ID},
                     is_error=MAYBE_FLAG,
-                    content={
-                        "anyOf": [TEXT, listed(thing("type", type=SOME_TEXT, **_CACHED)), {"type": "null"}],
-                    },
+                    content={"anyOf": [TEXT, listed(_PIECE), {"type": "null"}]},
                 ),
-            }.items()
-        ],
+            }
+        ),
     },
 )
 _CONTENT = {"anyOf": [TEXT, listed(_ANY_BLOCK.ref)]}
@@ -117,30 +128,36 @@ MESSAGE = Shape(
 TOOL = Shape(
     "MessagesTool",
     {
-        **thing(
-            "",
-            "A tool that the client runs, or one of the provider's own, which has a type.",
-            type=MAYBE_TEXT,
-            name={"type": ["string", "null"], "pattern": f"^{TOOL_NAME}$"},
-            description=MAYBE_TEXT,
-            input_schema={
-                "type": ["object", "null"],
-                "properties": {"type": {"enum": ["object", None]}},
-            },
-            strict=MAYBE_FLAG,
+        "description": (
+            "A tool that the client runs, or one of the provider's own: its type begins as those of tools do "
+            "that the provider runs, or it has a type and no name. Of those nothing else is read here."
         ),
         "anyOf": [
-            {"required": ["name"], "properties": {"name": {"type": "string"}}},
-            {"required": ["type"], "properties": {"type": SOME_TEXT}},
+            thing(
+                "name",
+                type=MAYBE_TEXT,
+                name={"type": "string", "pattern": f"^{TOOL_NAME}$"},
+                description=MAYBE_TEXT,
+                input_schema={
+                    "type": ["object", "null"],
+                    "properties": {"type": {"enum": ["object", None]}},
+                },
+                strict=MAYBE_FLAG,
+            ),
+            thing("type", type={**TEXT, "pattern": f"^({'|'.join(RUN_THERE)})"}),
+            thing("type", type=SOME_TEXT, name={"type": "null"}),
         ],
     },
 )
-_CHOICE = thing(
-    "type",
-    type=kind_of(*CHOICES),
-    name={**MAYBE_TEXT, "maxLength": LONGEST_NAME},
-    disable_parallel_tool_use=MAYBE_FLAG,
-)
+_CHOICE = {
+    **thing(
+        "type",
+        type=kind_of(*CHOICES),
+        name={**MAYBE_TEXT, "maxLength": LONGEST_NAME},
+        disable_parallel_tool_use=MAYBE_FLAG,
+    ),
+    "allOf": _by_type({"tool": thing("name", name={**TEXT, "minLength": 1})}),
+}
 _THREAD = {
     "anyOf": [
         thing(
@@ -172,7 +189,7 @@ _COUNTED = (
     ),
     Field(
         "system",
-        _there({"anyOf": [TEXT, listed(thing("type text", type=kind_of("text"), text=TEXT, **_CACHED))]}),
+        _there(_CONTENT),
         "Instructions for the model, before everything else, as a text or as blocks.",
         "translated",
     ),

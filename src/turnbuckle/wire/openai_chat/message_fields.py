@@ -8,7 +8,7 @@ from typing import Any
 
 from turnbuckle.wire.field_table import OBJECTS, Field, FieldTable, Kind, some_text, text, word_kind
 from turnbuckle.wire.fields import Fields
-from turnbuckle.wire.schemas import ADDRESS, MAYBE_TEXT, SOME_TEXT, TEXT, Shape, listed, thing
+from turnbuckle.wire.schemas import ADDRESS, MAYBE_TEXT, SOME_TEXT, TEXT, Shape, kind_of, listed, thing
 
 MOST_MESSAGES = 10_000
 """Some ten times the longest histories that agents keep; the limit of the body is met first."""
@@ -98,7 +98,7 @@ USER = FieldTable(
 )
 CALL = FieldTable(
     Field("id", some_text(LONGEST_ID), required=True),
-    Field("type", _there({"enum": ["function", "custom"]})),
+    Field("type", _there({"enum": ["function", "custom", ""]})),
     Field(
         "function",
         _there(
@@ -121,8 +121,8 @@ _CALL_SHAPE = Shape(
     {
         **CALL.schema("A call that the model made. What else stands beside it goes back to that provider."),
         "oneOf": [
-            {"required": ["function"], "properties": {"type": {"enum": ["function", None]}}},
-            {"required": ["custom"], "properties": {"type": {"const": "custom"}}},
+            thing("function", type={"enum": ["function", "", None]}, function={"type": "object"}),
+            thing("type custom", type=kind_of("custom"), custom={"type": "object"}),
         ],
     },
 )

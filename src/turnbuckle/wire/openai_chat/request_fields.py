@@ -20,7 +20,7 @@ from turnbuckle.wire.field_table import (
 )
 from turnbuckle.wire.fields import Fields
 from turnbuckle.wire.openai_chat.message_fields import MESSAGE, MESSAGES
-from turnbuckle.wire.schemas import MAYBE_FLAG, SOME_TEXT, TEXT, Shape, kind_of, listed, thing
+from turnbuckle.wire.schemas import MAYBE_FLAG, SOME_TEXT, TEXT, Shape, kind_of, listed, maybe, thing
 
 MOST_STOPS = 16
 """Hosts take 4 to 16."""
@@ -106,7 +106,7 @@ def _but_usage(given: Any) -> Any:
 
 WISHES = FieldTable(
     Field("tools", Kind(OBJECTS.read, listed(TOOL.ref, MOST_TOOLS)), fate="translated"),
-    Field("tool_choice", Kind(Fields.raw, choice_schema("function")), fate="translated"),
+    Field("tool_choice", Kind(Fields.raw, choice_schema(nested=True)), fate="translated"),
     Field("parallel_tool_calls", FLAG, fate="translated", becomes="parallel_calls"),
     Field("max_tokens", count(1), "The older name of the next one.", "translated", "max_output_tokens"),
     Field(
@@ -138,7 +138,9 @@ WISHES = FieldTable(
     Field("seed", count(-_INT64, _INT64 - 1)),
     Field("presence_penalty", number(-2, 2)),
     Field("frequency_penalty", number(-2, 2)),
-    Field("logit_bias", Kind(_bias, {"type": "object", "additionalProperties": number(-100, 100).schema})),
+    Field(
+        "logit_bias", Kind(_bias, {"type": "object", "additionalProperties": maybe(number(-100, 100).schema)})
+    ),
     Field("top_k", count(-1)),
     Field("min_p", number(0, 1)),
     Field("repetition_penalty", number(0, 10)),

@@ -136,7 +136,7 @@ class _Conversation:
         self._results: list[ResultPart] = []
 
     def take(self, item: Fields) -> None:
-        kind = item.text("type") or ("message" if item.has("role") else "")
+        kind = item.need_text("type") if item.text("type") else "message" if item.has("role") else ""
         if not kind and not item.has("id"):
             raise item.missing("type")
         if _is_reference(kind, item.raw("role")):

@@ -9,7 +9,7 @@ from typing import Any
 from turnbuckle.wire.field_table import OBJECTS, Field, FieldTable, Kind, some_text, text, word_kind
 from turnbuckle.wire.fields import Fields
 from turnbuckle.wire.openai_responses.frames import CALLS
-from turnbuckle.wire.schemas import ADDRESS, MAYBE_TEXT, SOME_TEXT, TEXT, Shape, kind_of, listed, thing
+from turnbuckle.wire.schemas import ADDRESS, MAYBE_TEXT, SOME_TEXT, TEXT, Shape, kind_of, listed, maybe, thing
 
 MOST_ITEMS = 30_000
 """Some ten times the longest histories that agents keep; the limit of the body is met first."""
@@ -60,6 +60,17 @@ REFUSAL = FieldTable(
 PARTS = frozenset({*TEXTS, "input_image", "input_file", "refusal"})
 
 _TEXT_SHAPE = Shape("InputText", INPUT_TEXT.schema())
+_SPOKEN_SHAPE = Shape(
+    "SpokenText",
+    {
+        "description": "A text of the model, with what it cites.",
+        "allOf": [
+            _TEXT_SHAPE.ref,
+            thing("", annotations=maybe(listed({"type": "object"}, MOST_NOTES))),
+        ],
+    },
+    (_TEXT_SHAPE,),
+)
 _IMAGE_SHAPE = Shape(
     "InputImage", INPUT_IMAGE.schema("A picture by its address, or inside the request as a `data:` address.")
 )
@@ -67,7 +78,7 @@ _FILE_SHAPE = Shape(
     "InputFile",
     {
         **INPUT_FILE.schema("A file: exactly one of `file_id`, `file_data` and `file_url`."),
-        "oneOf": [{"required": ["file_id"]}, {"required": ["file_data"]}, {"required": ["file_url"]}],
+        "oneOf": [thing(way, **{way: TEXT}) for way in ("file_id", "file_data", "file_url")],
     },
 )
 _OTHER_PART = Shape(
@@ -87,11 +98,11 @@ def _content(*parts: Any, least: int = 0) -> Kind:
     return _there({"anyOf": [TEXT, listed({"anyOf": list(parts)}, least=least)]})
 
 
-_MESSAGE = Field("type", _there({"enum": ["message"]}))
+_MESSAGE = Field("type", _there({"enum": ["message", ""]}))
 _SAID_BY = {
     "user": _content(*(part.ref for part in _SHOWN), least=1),
     "system developer": _content(_TEXT_SHAPE.ref, _OTHER_PART.ref, least=1),
-    "assistant": _content(_TEXT_SHAPE.ref, REFUSAL.schema(), _OTHER_PART.ref),
+    "assistant": _content(_SPOKEN_SHAPE.ref, REFUSAL.schema(), _OTHER_PART.ref),
 }
 MESSAGE = FieldTable(
     _MESSAGE, Field("role", _there({})), Field("content", _there({})), Field("id", text(LONGEST_ID)), _STATUS
@@ -106,7 +117,7 @@ _MESSAGES = [
     for roles, content in _SAID_BY.items()
 ]
 OUTPUT = FieldTable(
-    Field("type", word_kind("function_call_output"), required=True),
+    Field("type", word_kind(*OUTPUTS), required=True),
     _CALL_ID,
     Field("output", _content(*(part.ref for part in _SHOWN)), required=True),
     _ID,
@@ -116,17 +127,24 @@ _TEXTS_INSIDE = Kind(OBJECTS.read, listed(thing("", text=MAYBE_TEXT), MOST_NOTES
 _SAID_SHAPE = Shape(
     "InputMessage",
     {"description": "A message.", "oneOf": _MESSAGES},
-    _SHOWN,
+    (*_SHOWN, _SPOKEN_SHAPE),
 )
 _CALLED_SHAPE = Shape(
     "InputCall",
-    FieldTable(
-        Field("type", word_kind("function_call"), required=True),
-        _CALL_ID,
-        Field("name", some_text(LONGEST_NAME), required=True),
-        Field("arguments", text(), required=True),
-        _ID,
-    ).schema("A call that the model made."),
+    {
+        "description": "A call that the model made, of a function or of a tool that takes text of any kind.",
+        "anyOf": [
+            FieldTable(
+                Field("type", word_kind(kind), required=True),
+                _CALL_ID,
+                Field("name", some_text(LONGEST_NAME), required=True),
+                Field(arguments, text(), required=True),
+                Field("namespace", text(LONGEST_NAME)),
+                _ID,
+            ).schema()
+            for kind, arguments in CALLS.items()
+        ],
+    },
 )
 _RESULT_SHAPE = Shape("InputCallOutput", OUTPUT.schema("What a call gave."), _SHOWN)
 _THOUGHT_SHAPE = Shape(
@@ -153,18 +171,23 @@ _OTHER_SHAPE = Shape(
 )
 _NAMED_SHAPE = Shape(
     "ItemReference",
-    thing(
-        "type id",
-        "An item of an earlier response, by its id.",
-        type=kind_of("item_reference"),
-        id={**SOME_TEXT, "maxLength": LONGEST_ID},
-    ),
+    {
+        **thing(
+            "id",
+            "An item of an earlier response, by its id. It may leave out its type.",
+            id={**SOME_TEXT, "maxLength": LONGEST_ID},
+        ),
+        "anyOf": [
+            thing("type", type=kind_of("item_reference")),
+            thing("", type={"enum": ["", None]}, role={"type": "null"}),
+        ],
+    },
 )
 _ITEMS = (_SAID_SHAPE, _CALLED_SHAPE, _RESULT_SHAPE, _THOUGHT_SHAPE, _NAMED_SHAPE, _OTHER_SHAPE)
 ITEM = Shape(
     "InputItem",
     {
-        "description": "One item. `custom_tool_call` and its output are taken, too.",
+        "description": "One item.",
         "anyOf": [item.ref for item in _ITEMS],
     },
     _ITEMS,

@@ -161,6 +161,7 @@ def _tools(body: Fields, kept: KeptFields) -> tuple[tuple[ToolSpec, ...], tuple[
             made.append((tool, _own_tool(tool, kind, kept)))
         elif kind == "namespace":
             group = tool.need_text("name", most=LONGEST_WORD)
+            tool.text("description")
             inside = tool.objects("tools", MOST_TOOLS - len(made))
             about = tool.whole("tools", "type")
             for name in about.keys() - {"name", "description"}:
