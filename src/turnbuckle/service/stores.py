@@ -24,6 +24,11 @@ class RequestKey(Struct, frozen=True):
     key: str
     fingerprint: str
 
+    def check(self) -> None:
+        """Raise BadKey if it is not one: a client that sends an empty one thinks that it is protected."""
+        if fault := key_fault(self.key):
+            raise BadKey(fault, "Idempotency-Key")
+
 
 class Stores(Struct, frozen=True):
     """What the services work on, as far as both need it."""
@@ -52,8 +57,7 @@ class Stores(Struct, frozen=True):
         BadKey and KeyReused."""
         if key is None:
             return None
-        if fault := key_fault(key.key):  # an empty one is a mistake of a client that thinks it is protected
-            raise BadKey(fault, "Idempotency-Key")
+        key.check()
         reserved = await self.idempotency.reserve(key.user, key.key, key.fingerprint)
         if isinstance(reserved, KeyConflict):
             raise KeyReused("this Idempotency-Key was used for another request; use a new one")

@@ -85,6 +85,7 @@ def passed_on(
 ) -> PassedOn:
     """What goes on to the chosen route of a request in this protocol. `prefills`: the last message is the
     assistant's. Raises Problem if something does not go on and the client is strict about it."""
+    wants_strict = _is_strict(exchange)
     unknown = received.unknown
     headers, withheld = passable(exchange.headers)
     given = options.extra.get(protocol, {})
@@ -114,7 +115,7 @@ def passed_on(
     # The client's own protocol stands first: by it is known what it speaks.
     extra = {protocol: given, **{name: dict(words) for name, words in others.items()}}
     options = replace(options, extra={name: fields for name, fields in extra.items() if fields})
-    if left and (strict or _is_strict(exchange)):
+    if (strict or wants_strict) and left:
         raise Problem(
             400,
             f"not passed on to {chosen.name}: {', '.join(left)[:LONGEST]}. Leave it out, or do not ask for a "

@@ -8,6 +8,7 @@ What would not be smaller is not changed: the client gets its own items back, an
 nothing. Where that can be known, no model is asked.
 """
 
+import hashlib
 import sys
 import time
 from typing import Any, NoReturn
@@ -15,7 +16,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from turnbuckle.server.faces.responses.handler import ResponsesApi
-from turnbuckle.server.http.begin import KEY
+from turnbuckle.server.http.begin import KEY, request_key
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, RequestHead, json_answer
 from turnbuckle.server.http.problems import refused
 from turnbuckle.service.catalog import AGENT
@@ -52,6 +53,8 @@ class CompactApi:
 
     async def create(self, exchange: Exchange) -> Answer:
         asked = await self._asked(exchange)
+        if (key := await request_key(exchange)) is not None:
+            key.check()  # also where no summary is needed, which is what would count once
         self._runs.catalog.choose(asked.model)
         earlier: tuple[Message, ...] = ()
         if asked.previous_response_id:
@@ -117,7 +120,8 @@ class CompactApi:
         body = {"model": route or AGENT, "instructions": system, "input": ask, "store": False}
         headers = _headers(exchange)
         if room < ROOM and KEY in headers:
-            headers[KEY] = f"{headers[KEY]}-{room}"  # it is another request
+            # It is another request; its key may be no longer than the client's.
+            headers[KEY] = f"{room}-{hashlib.sha256(headers[KEY].encode()).hexdigest()}"
         head = RequestHead("POST", exchange.path, b"", headers, exchange.request_id)
 
         async def read() -> bytes:
