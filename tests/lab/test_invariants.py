@@ -120,8 +120,8 @@ def test_every_beginning_of_a_stream_is_a_fair_cut_of_it(length: int) -> None:
     [
         ([TextDelta(1, "hallo"), CUT], "not how the whole text begins"),
         ([ReasoningDelta(0, "thinking"), CUT], "not how the whole reasoning begins"),
-        ([CallStarted(2, "c", "f"), CallArgs(2, '{"a":'), CallClosed(2), CUT], "is not a call of the whole"),
-        ([CallStarted(2, "c", "g"), CallArgs(2, '{"a":1}'), CallClosed(2), CUT], "is not a call of the whole"),
+        ([CallStarted(2, "c", "f"), CallArgs(2, '{"a":'), CallClosed(2), CUT], "not a call of the whole"),
+        ([CallStarted(2, "c", "g"), CallArgs(2, '{"a":1}'), CallClosed(2), CUT], "not a call of the whole"),
         ([TextDelta(1, "hello "), END], "less than the whole"),
     ],
 )
