@@ -9,11 +9,12 @@ import pytest
 from support.journals.power_cuts import MERCIES, Change, Recorder, left_after
 
 from turnbuckle.journal.port import Claim, Grade, IndexUpdate, next_seq
-from turnbuckle.journal.sqlite.database import open_to_write
+from turnbuckle.journal.sqlite.database import open_to_write, transaction
 from turnbuckle.journal.sqlite.doctor import check
 from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.journal.sqlite.reader import SqliteReader
+from turnbuckle.journal.sqlite.rows import index_all_words
 from turnbuckle.journal.tail import read_all
 
 pytestmark = pytest.mark.waits  # for the disk
@@ -36,7 +37,7 @@ class History:
 
 
 async def write(history: History, folder: Path, chance: random.Random) -> None:
-    journal = SqliteJournal(folder, connect=history.recorder.connect, checkpoint_pages=60)
+    journal = SqliteJournal(folder, connect=history.recorder.connect, checkpoint_pages=60, catch_up=0.005)
 
     async def run(name: str) -> None:
         head = 0
@@ -85,6 +86,8 @@ async def examine(history: History, folder: Path, cut: int) -> None:
 async def go_on(folder: Path) -> None:
     """The next process can use what is left, and the index of words fits the words."""
     connection = open_to_write(folder / DATABASE)
+    with transaction(connection):
+        index_all_words(connection)
     connection.execute("INSERT INTO word_index(word_index, rank) VALUES('integrity-check', 1)")
     connection.close()
     journal = SqliteJournal(folder)

@@ -101,23 +101,26 @@ def test_so_do_commits_that_fail_slowly(tmp_path):
     assert asyncio.run(asyncio.wait_for(main(), 5)) == [True, False, False]
 
 
-def test_words_are_never_put_into_the_index_on_the_loop(tmp_path):
+def test_words_are_never_put_into_the_index_or_taken_out_of_it_on_the_loop(tmp_path):
     async def main():
-        bench = Bench(tmp_path)
+        bench = Bench(tmp_path, catch_up=0.001)
         await bench.claim("run")
         for note in (
-            IndexUpdate(words="sun"),
             IndexUpdate(title="moon"),
             IndexUpdate(words="a", title="b", status="c"),
+            IndexUpdate(words="", forgotten=True),
         ):
             bench.watched.log.clear()
             await bench.journal.note("run", note)
             head = await bench.journal.head("run")
             await bench.journal.append("run", [b"x"], after=head, epoch=0, grade=Grade.FLUSHED, note=note)
-            assert not any(on_loop for _, on_loop in bench.watched.log)
+            assert not any(on_loop for sql, on_loop in bench.watched.log if "stream" in sql)
         bench.watched.log.clear()
-        await bench.journal.note("run", IndexUpdate(status="idle"))
-        assert all(on_loop for _, on_loop in bench.watched.log)
+        await bench.journal.note("run", IndexUpdate(status="idle", words="the sun"))
+        assert all(on_loop for sql, on_loop in bench.watched.log if "UPDATE stream" in sql)
+        while not (indexed := [on_loop for sql, on_loop in bench.watched.log if "word_index" in sql]):
+            await asyncio.sleep(0.001)
+        assert not any(indexed)
         await bench.journal.close()
 
     run(main())

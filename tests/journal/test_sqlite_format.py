@@ -62,6 +62,8 @@ def test_a_kept_journal_of_every_format_is_read_as_the_newest_one(version, tmp_p
         assert [text_of(fact.messages[0].parts) for fact in accepted] == QUESTIONS
         assert accepted[-1].options == RunOptions(max_output_tokens=900)
         assert [hit.row.title for hit in (await journal.search("four")).hits] == ["Say four."]
+        later = (await journal.search("lighthouse")).hits  # noted last, and not in the index yet
+        assert len(later) == (version == "v4")
         claim = await journal.claim(runs[0].name, "new", 60)
         assert isinstance(claim, Claim)
         head = await journal.append(

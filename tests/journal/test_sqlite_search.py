@@ -197,6 +197,7 @@ def filled(folder: Path, streams: int) -> Path:
                 key, IndexUpdate(kind="run", user="ann", title=name, words=text), float(key)
             ):
                 connection.execute(sql, values)
+        rows.index_all_words(connection)
     connection.close()
     return file
 

@@ -1,7 +1,7 @@
 """The beginning of a run and its first question are one append, and nobody outside hears of it before it is stored."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -10,13 +10,22 @@ from support.turns.turn_facts import called, said
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Grade, StorageFailed
 from turnbuckle.lab.rehearsal.model import Rehearsal
-from turnbuckle.runtime.runs import RunRules, Runs
+from turnbuckle.runtime.runs import NewRun, RunRules, Runs, task_message
 from turnbuckle.testing.clock import VirtualClock
-from turnbuckle.turn.facts import ModelAsked, RunEnded, RunStarted, Streamed, ToolStarted, decode
+from turnbuckle.turn.facts import (
+    ModelAsked,
+    RunEnded,
+    RunStarted,
+    Streamed,
+    ToolFinished,
+    ToolStarted,
+    decode,
+)
 from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import Event
 from turnbuckle.vocab.ids import RouteName, RunId
+from turnbuckle.vocab.origin import CANCEL, DETACH, SECOND_CHANCE, Origin
 from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.vocab.tooling import ToolOutcome
 
@@ -32,6 +41,7 @@ class SlowStore(MemoryJournal):
         self.gate, self.reached = asyncio.Event(), asyncio.Event()
         self.error: Exception | None = None
         self.grades: list[tuple[Grade, int]] = []
+        self.when_stored: Callable[[str], Awaitable[None]] | None = None
 
     async def append(self, stream: str, items: Any, **more: Any) -> int:
         self.reached.set()
@@ -39,7 +49,10 @@ class SlowStore(MemoryJournal):
         if self.error is not None:
             raise self.error
         self.grades.append((more["grade"], len(items)))
-        return await super().append(stream, items, **more)
+        head = await super().append(stream, items, **more)
+        if self.when_stored is not None:
+            await self.when_stored(stream)
+        return head
 
 
 class Told(Rehearsal):
@@ -106,6 +119,10 @@ class Place:
             clock.environment("one"),
             watch=lambda run, fact: self.seen.append(type(fact)),
         )
+
+    async def begin(self, origin: Origin) -> Any:
+        self.journal.gate.set()
+        return await self.runs.begin(NewRun((task_message("do it"),), origin=origin))
 
     async def begun(self) -> "asyncio.Task[Any]":
         """A run whose beginning is on its way to the store, after as much time as anybody may want."""
@@ -247,3 +264,65 @@ def test_whoever_reads_has_the_last_words_before_the_turn_goes_on():
         return True
 
     assert clock.run(main, quiet=0)
+
+
+ONE_OFF = Origin("chat", on_disconnect=CANCEL, repeatable=True)
+ORIGINS = {
+    "a plain request": (ONE_OFF, Grade.FLUSHED),
+    "with a key or a session": (Origin("chat", on_disconnect=CANCEL), Grade.SYNCED),
+    "whose client may come back": (
+        Origin("chat", on_disconnect=SECOND_CHANCE, repeatable=True),
+        Grade.SYNCED,
+    ),
+    "that goes on alone": (Origin("responses", on_disconnect=DETACH, repeatable=True), Grade.SYNCED),
+    "in the background": (
+        Origin("responses", on_disconnect=CANCEL, repeatable=True, background=True),
+        Grade.SYNCED,
+    ),
+    "of the runs API": (Origin(), Grade.SYNCED),
+}
+
+
+@pytest.mark.requirement("E3")
+@pytest.mark.parametrize("which", ORIGINS)
+def test_only_a_run_that_nobody_can_come_back_for_begins_without_the_disk(which):
+    clock = VirtualClock()
+    origin, grade = ORIGINS[which]
+
+    async def main() -> bool:
+        place = Place(clock)
+        running = await place.begin(origin)
+        await running.outcome()
+        grades = place.journal.grades
+        assert grades[0] == (grade, 2)
+        assert grades[-1][0] is Grade.SYNCED  # its end waits for the disk, whoever asked
+        return True
+
+    assert clock.run(main, quiet=0)
+
+
+@pytest.mark.requirement("E3", "D2")
+def test_a_loss_of_power_leaves_nothing_of_such_a_run_or_all_up_to_its_last_intent_result_or_end():
+    clock = VirtualClock()
+
+    async def main() -> list[tuple[int, int]]:
+        place = Place(clock)
+        left: list[tuple[int, int]] = []
+
+        async def look(stream: str) -> None:
+            stored = [type(decode(item.data)) for item in await place.journal.read(stream)]
+            survivor = place.journal.after_power_loss()
+            kept = [type(decode(item.data)) for item in await survivor.read(stream)]
+            assert kept == stored[: len(kept)]
+            sure = [at for at, kind in enumerate(stored, 1) if kind in (ToolStarted, ToolFinished, RunEnded)]
+            assert len(kept) >= max(sure, default=0)
+            left.append((len(stored), len(kept)))
+
+        place.journal.when_stored = look
+        running = await place.begin(ONE_OFF)
+        await running.outcome()
+        return left
+
+    left = clock.run(main, quiet=0)
+    assert left[0] == (2, 0)  # nothing of it, not half of it
+    assert left[-1][0] == left[-1][1]

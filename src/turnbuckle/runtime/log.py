@@ -223,7 +223,7 @@ class RunLog:
             self._marked_at = self.elapsed()
         return True
 
-    async def store_beginning(self, note: IndexUpdate | None = None) -> None:
+    async def store_beginning(self, note: IndexUpdate | None = None, grade: Grade = Grade.SYNCED) -> None:
         """Store what the run begins with, all or none. Raises `JournalError`: then nothing of the run is
         stored, and nothing ever will be from here."""
         facts = self._beginning
@@ -232,7 +232,7 @@ class RunLog:
             await asyncio.sleep(0)  # whoever drives the run comes as far as its first request
             self._is_stored_now = True
             items = [encode(fact) for fact in facts]
-            self.head = self._folded = await self._stored(items, Grade.SYNCED, note, waits=False)
+            self.head = self._folded = await self._stored(items, grade, note, waits=False)
             if self.elapsed is not None:
                 self._marked_at = self.elapsed()
             if self._watch is not None:

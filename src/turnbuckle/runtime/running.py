@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from turnbuckle.journal.port import IndexUpdate
+from turnbuckle.journal.port import Grade, IndexUpdate
 from turnbuckle.runtime.consent_book import RuleBook
 from turnbuckle.runtime.driver import Driver, PersonsAnswer
 from turnbuckle.runtime.log import RunLog
@@ -35,14 +35,14 @@ class Running:
         self._work: asyncio.Task[Outcome] = asyncio.get_running_loop().create_future()  # type: ignore[assignment]
 
     async def begin(
-        self, facts: tuple[Fact, ...], note: IndexUpdate, work: Coroutine[Any, Any, Outcome]
+        self, facts: tuple[Fact, ...], note: IndexUpdate, grade: Grade, work: Coroutine[Any, Any, Outcome]
     ) -> None:
         """Store what it begins with, while `work` begins to drive it: as far as the first request to its
         model, which waits for the store. Raises `JournalError`; then it is not driven any more."""
         await self.log.begin(facts)
         self.drive(work)
         try:
-            await self.log.store_beginning(note)
+            await self.log.store_beginning(note, grade)
         except BaseException:
             self._work.cancel()  # at once: nothing may come of it any more
             await asyncio.wait({self._work})

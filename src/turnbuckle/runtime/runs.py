@@ -215,7 +215,9 @@ class Runs:
                 return running
             finally:
                 await self._let_go(claim)
-        await running.begin((started, *new.left), row, self._drive(running, claim, None))
+        # A client that cannot come back, and may simply ask again, does not wait for the disk.
+        grade = Grade.FLUSHED if new.origin.dies_with_its_client else Grade.SYNCED
+        await running.begin((started, *new.left), row, grade, self._drive(running, claim, None))
         # Whoever begins is told that it cannot be stored; from here on it is waited for.
         running.log.sleep = self._sleep
         if self.background is not None:

@@ -34,3 +34,9 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     queued: str = ""
     notice: str = ""
     notice_why: str = ""
+
+    @property
+    def dies_with_its_client(self) -> bool:
+        """Nobody can come back for it: it ends when its client leaves, and has no name that the client
+        knew before."""
+        return self.repeatable and self.on_disconnect == CANCEL and not self.background

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from turnbuckle.journal.port import Claim, Grade
 from turnbuckle.journal.sqlite import committer, database
+from turnbuckle.journal.sqlite.catch_up import CATCH_UP
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 
 
@@ -50,11 +51,20 @@ class Watched:
 
 
 class Bench:
-    def __init__(self, folder: Path, checkpoint_pages: int = committer.CHECKPOINT_PAGES) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        checkpoint_pages: int = committer.CHECKPOINT_PAGES,
+        catch_up: float = CATCH_UP,
+    ) -> None:
         self.seconds = 0.0  # that a commit takes, by our stopwatch
         self.now = 0.0
         self.journal = SqliteJournal(
-            folder, connect=self._connect, checkpoint_pages=checkpoint_pages, stopwatch=self._look
+            folder,
+            connect=self._connect,
+            checkpoint_pages=checkpoint_pages,
+            stopwatch=self._look,
+            catch_up=catch_up,
         )
 
     def _look(self) -> float:

@@ -394,10 +394,14 @@ class Committer:
         return following
 
 
-def weight(note: IndexUpdate | None) -> int:
-    """Words are put in order in the index, which at times takes long: never on the loop."""
-    changes = note is not None and not (note.words is UNSET and note.title is UNSET and not note.forgotten)
-    return IN_THREAD if changes else 0
+def weight(note: IndexUpdate | None, *, is_new: bool = False) -> int:
+    """Words that go have to be taken out of the index, which at times takes long: never on the loop. Of a
+    stream that is new none go. Those that come are brought into the index later (`catch_up`)."""
+    if note is None:
+        return 0
+    if note.forgotten or not (note.title is UNSET or is_new):
+        return IN_THREAD
+    return 0 if note.words is UNSET else min(len(note.words), IN_THREAD)
 
 
 def _execute(connection: SqlConnection, batch: Sequence[Work]) -> None:

@@ -28,9 +28,14 @@ from turnbuckle.journal.port import (
     StorageFailed,
     StorageFull,
 )
-from turnbuckle.journal.sqlite.migrations import CHILDREN_IN_ORDER, LISTS_IN_ORDER, MIGRATIONS
+from turnbuckle.journal.sqlite.migrations import (
+    CHILDREN_IN_ORDER,
+    INDEXED_LATER,
+    LISTS_IN_ORDER,
+    MIGRATIONS,
+)
 
-FORMAT = 3
+FORMAT = 4
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
 _NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -57,17 +62,14 @@ _LISTS = (
     CHILDREN_IN_ORDER,
     *LISTS_IN_ORDER,
 )
-# What streams are found by, and its index, which follows the table by itself.
+# What streams are found by, and its index.
 _WORDS = (
     """CREATE TABLE word(
         id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, is_title INTEGER NOT NULL, text TEXT NOT NULL)""",
     "CREATE INDEX word_stream ON word(stream, is_title)",
     """CREATE VIRTUAL TABLE word_index USING fts5(
         text, content='word', content_rowid='id', columnsize=0, tokenize='unicode61 remove_diacritics 2')""",
-    """CREATE TRIGGER word_came AFTER INSERT ON word BEGIN
-        INSERT INTO word_index(rowid, text) VALUES(new.id, new.text); END""",
-    """CREATE TRIGGER word_went AFTER DELETE ON word BEGIN
-        INSERT INTO word_index(word_index, rowid, text) VALUES('delete', old.id, old.text); END""",
+    *INDEXED_LATER,
 )
 SCHEMA = (*_STREAMS, *_LISTS, *_WORDS)
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)

@@ -36,7 +36,7 @@ from turnbuckle.journal.sqlite.folder import (
 )
 from turnbuckle.journal.sqlite.looking import TORN, torn
 from turnbuckle.journal.sqlite.migrations import MIGRATIONS
-from turnbuckle.journal.sqlite.rows import COLUMNS, INSERT_ITEM, ItemRow, fault
+from turnbuckle.journal.sqlite.rows import COLUMNS, INSERT_ITEM, ItemRow, fault, index_all_words
 
 _ITEMS = "SELECT stream, seq, sum, data FROM item WHERE stream = ? AND seq > ? ORDER BY seq"
 _UNINDEXED = _ITEMS.replace("FROM item", "FROM item NOT INDEXED")
@@ -162,6 +162,7 @@ def _examine(
             into = "INSERT INTO word(id, stream, is_title, text) VALUES(?, ?, ?, ?)"
             _copied(copy_to, into, word, "", problems)
     if copy_to is not None:
+        index_all_words(copy_to)
         for step in range(version, FORMAT):
             MIGRATIONS[step](copy_to)
     return JournalReport(version, len(keys), items, size, tuple(problems), tuple(structure))

@@ -53,6 +53,7 @@ from turnbuckle.journal.port import (
     Trouble,
 )
 from turnbuckle.journal.sqlite import database, rows
+from turnbuckle.journal.sqlite.catch_up import CATCH_UP, CatchUp
 from turnbuckle.journal.sqlite.checksums import checksum
 from turnbuckle.journal.sqlite.committer import CHECKPOINT_PAGES, IN_THREAD, Committer, PendingWrite, weight
 from turnbuckle.journal.sqlite.database import Connect, open_to_read, open_to_write, storage_errors
@@ -78,6 +79,7 @@ class SqliteJournal(LiveWrites):
         checkpoint_pages: int = CHECKPOINT_PAGES,
         hot: HotTails | None = None,
         stopwatch: Callable[[], float] = time.perf_counter,
+        catch_up: float = CATCH_UP,
     ) -> None:
         self._connect = connect
         self._monotonic = monotonic
@@ -110,9 +112,11 @@ class SqliteJournal(LiveWrites):
         except JournalError:
             self._lock.release()
             raise
+        self._catch_up = CatchUp(self._has_unindexed, catch_up)
         self._committer = Committer(
-            writing, checkpoint_pages, check=self._mark.check, told=self._book.note, stopwatch=stopwatch
+            writing, checkpoint_pages, check=self._mark.check, told=self._told, stopwatch=stopwatch
         )
+        self._catch_up.use(self._committer)
 
     # Reading
 
@@ -224,7 +228,8 @@ class SqliteJournal(LiveWrites):
         if any(len(item) > READ_BYTES for item in items):
             self._note_large(stream)
         statements = [] if note is None else rows.set_note(live.key, note, self._wall())
-        await self._commit(live, Grade.SYNCED if live.unsure else grade, new, statements, size=weight(note))
+        size = weight(note, is_new=stream in self._unlisted)
+        await self._commit(live, Grade.SYNCED if live.unsure else grade, new, statements, size=size)
         if new and live.epoch == epoch:
             live.unsure = False
         return new[-1][1] if new else after
@@ -402,12 +407,27 @@ class SqliteJournal(LiveWrites):
         self._closed = True
         self._waiters.close()
         self._hot.clear()
+        with suppress(StorageError):  # the next process does it
+            await self._catch_up.close()
         self._reading.close()
         await self._search.close()
         await self._committer.close()
         self._lock.release()
 
     # Small things
+
+    def _told(self, error: StorageError | None) -> None:
+        """Of every batch."""
+        self._book.note(error)
+        self._catch_up.due()
+
+    def _has_unindexed(self) -> bool:
+        """What cannot be read is told to whoever reads it, not here."""
+        try:
+            with storage_errors():
+                return rows.has_unindexed(self._reading)
+        except StorageError:
+            return False
 
     @contextmanager
     def _looking(self, stream: str = "") -> Iterator[None]:

@@ -52,6 +52,7 @@ class LiveWrites(LiveClaims):
                 live.let_go()
             self._settle(live, [], error, makes=True)
 
+        live.unsure = False  # whoever begins it says how sure that must be
         live.key = self._last_key = self._last_key + 1
         row = rows.make_stream(live.key, live.name, claim.epoch, self._wall(), claim.owner)
         self._accept(live, [])

@@ -25,6 +25,17 @@ LISTS_IN_ORDER = (
     "CREATE INDEX IF NOT EXISTS user_born ON stream(user, kind, created, name) WHERE user != ''",
 )
 """For every list that can be asked for, so that a page of it costs what it shows."""
+INDEXED_LATER = (
+    # Texts come into the index some time after they were stored, many at once. All up to this one are in it.
+    "CREATE TABLE IF NOT EXISTS indexed(upto INTEGER NOT NULL)",
+    "INSERT INTO indexed(upto) SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM indexed)",
+    # A number that nobody has any more may be given again, to a text that is not in the index yet.
+    """CREATE TRIGGER word_went AFTER DELETE ON word BEGIN
+        INSERT INTO word_index(word_index, rowid, text)
+            SELECT 'delete', old.id, old.text FROM indexed WHERE old.id <= upto;
+        UPDATE indexed SET upto = (SELECT coalesce(max(id), 0) FROM word)
+            WHERE upto > (SELECT coalesce(max(id), 0) FROM word); END""",
+)
 _NAMES = {"wishes": "options", "asked": "origin"}
 _RENAMED = ("run_started", "message_accepted", "user_spoke")
 _BODIES = """
@@ -67,6 +78,15 @@ def _mark_what_was_undone(connection: "SqlConnection") -> None:
         connection.execute("UPDATE stream SET mark = 'undone' WHERE name = ? AND kind = 'run'", (run,))
 
 
+def _index_later(connection: "SqlConnection") -> None:
+    """From 3 to 4: a text came into the index of words with the transaction that stored it."""
+    connection.execute("DROP TRIGGER IF EXISTS word_came")
+    connection.execute("DROP TRIGGER IF EXISTS word_went")
+    for statement in INDEXED_LATER:
+        connection.execute(statement)
+    connection.execute("UPDATE indexed SET upto = (SELECT coalesce(max(id), 0) FROM word)")
+
+
 def _bodies(connection: "SqlConnection") -> Iterator[tuple[int, int, int, bytes]]:
     place = (0, 0)
     while page := connection.execute(_BODIES, place).fetchall():
@@ -77,5 +97,6 @@ def _bodies(connection: "SqlConnection") -> Iterator[tuple[int, int, int, bytes]
 MIGRATIONS: Mapping[int, "Callable[[SqlConnection], None]"] = {
     1: _name_options_and_origin,
     2: _mark_what_was_undone,
+    3: _index_later,
 }
 """From each version to the next."""

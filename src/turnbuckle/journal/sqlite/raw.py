@@ -112,6 +112,8 @@ class RawSqliteTarget(RawSqlite):
 
     async def finish(self) -> None:
         with storage_errors():
+            with transaction(self._connection):
+                rows.index_all_words(self._connection)
             self._connection.execute("PRAGMA journal_mode=DELETE").fetchall()  # everything into the one file
             self._connection.close()
             for ending in ("-wal", "-shm"):

@@ -38,6 +38,20 @@ _SELECT_SMALL = (
     "SELECT seq, sum, CASE WHEN length(data) > ? THEN NULL ELSE data END FROM item "
     "WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?"
 )
+_LAST_OF_PART = """SELECT coalesce(max(id), (SELECT upto FROM indexed)) FROM (
+    SELECT id, sum(length(text)) OVER (ORDER BY id) - length(text) AS before FROM (
+        SELECT id, text FROM word WHERE id > (SELECT upto FROM indexed) ORDER BY id LIMIT 64))
+    WHERE before < 131072"""
+INDEX_WORDS: tuple[Statement, ...] = (
+    (
+        "INSERT INTO word_index(rowid, text) SELECT id, text FROM word "
+        f"WHERE id > (SELECT upto FROM indexed) AND id <= ({_LAST_OF_PART})",
+        (),
+    ),
+    (f"UPDATE indexed SET upto = ({_LAST_OF_PART})", ()),
+)
+"""What brings a bounded part of the newer texts into the index; all who write wait meanwhile, a few
+milliseconds. Something is always written, so that the transaction reaches the disk with all before it."""
 _SWEEP_ROWS = 2000
 _SWEEP_WORDS = 50  # each of them is taken apart again to be taken out of the index
 SWEEP = (
@@ -215,6 +229,19 @@ def set_note(key: int, note: IndexUpdate, now: float) -> list[Statement]:
             values = (key, is_title, kept_words(text))
             statements.append(("INSERT INTO word(stream, is_title, text) VALUES(?, ?, ?)", values))
     return statements
+
+
+def has_unindexed(connection: SqlConnection) -> bool:
+    """Whether texts were stored that are not in the index of words."""
+    sql = "SELECT 1 FROM indexed WHERE upto < (SELECT coalesce(max(id), 0) FROM word)"
+    return connection.execute(sql).fetchone() is not None
+
+
+def index_all_words(connection: SqlConnection) -> None:
+    """Bring all of them into it."""
+    while has_unindexed(connection):
+        for sql, values in INDEX_WORDS:
+            connection.execute(sql, values)
 
 
 def find_first(connection: SqlConnection, key: int, merge: Merge) -> int | None:

@@ -9,6 +9,9 @@ page was asked for: so it is on one page, whatever is noted meanwhile. Whether i
 out from its texts, by the same rules as everywhere (`words`); the index only says where to look. Every word
 goes to it in quotes, so that no sign in it has a meaning there.
 
+A text comes into the index some time after it was stored (`rows.index_words`). What is newer than the index
+is looked through, so nobody notices.
+
 Where the only word may be the beginning of one, the index would first collect all places of all words that
 begin so. So the newest texts are looked through before it is asked. Scripts without spaces have no words in
 the index; there the texts themselves are looked through. Of a family, which is one stream or the children of
@@ -44,6 +47,9 @@ from turnbuckle.journal.words import Question, plain_text, questions
 MOST_NEWEST = 4000
 """Texts that are looked through before the index is asked for the beginning of a word."""
 _NEWEST = "SELECT coalesce(max(id), 0) FROM word"
+_IS_INDEXED_LATER = "SELECT 1 FROM sqlite_master WHERE name = 'indexed'"
+_UPTO = "SELECT upto FROM indexed"
+_ALL = "SELECT id, stream FROM word WHERE id >= ? AND id < ? ORDER BY id DESC"
 _INDEXED = """
 SELECT word.id, word.stream FROM word_index CROSS JOIN word ON word.id = word_index.rowid
 WHERE word_index MATCH ? AND word_index.rowid < ? ORDER BY word_index.rowid DESC"""
@@ -174,13 +180,24 @@ class _SqliteFinder(StreamFinder):
             yield from self._rows(_LOOKED_THROUGH, (lowest, below, like_pattern(lead.word)))
             self.rest = SearchPlace(lowest, self._after.newest) if lowest else None
             return
-        if lead.may_begin and lead.word.isascii():
-            lowest = max(below - MOST_NEWEST, 0)
+        lowest = min(self._upto() + 1, below)
+        if not lead.word.isascii():
+            yield from self._rows(_ALL, (lowest, below))
+        else:
+            if lead.may_begin:
+                lowest = min(lowest, max(below - MOST_NEWEST, 0))
             yield from self._newest(lead.phrase[-1], lowest, below)
-            below = lowest
+        below = lowest
         match = '"' + lead.word.replace('"', '""') + '"'
         if below:
             yield from self._rows(_INDEXED, (f"{match}*" if lead.may_begin else match, below))
+
+    def _upto(self) -> int:
+        """The last text that is in the index. In a file of an older format that is every one."""
+        if self._connection.execute(_IS_INDEXED_LATER).fetchone() is None:
+            return self._after.below
+        row = self._connection.execute(_UPTO).fetchone()
+        return 0 if row is None else int(row[0])
 
     def _newest(self, word: str, lowest: int, below: int) -> Iterator[tuple[int, int]]:
         """What the store calls equal has the same accents: where there are any it is looked at here."""

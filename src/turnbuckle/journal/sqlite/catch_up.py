@@ -1,0 +1,62 @@
+"""What may lag behind a commit, and for how long: the disk and the index of words.
+
+A commit that is only flushed survives the death of the process. What follows it reaches the disk with the
+next one that is synced; if none comes, with a catch-up half a second later. So a loss of power takes away the
+words of half a second, however long a model goes on.
+
+A text is stored with what it belongs to, but to put it into the index of words takes several times as long.
+That is done here, too, for many texts at once. Until then a search looks through them (`search`).
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from turnbuckle.journal.port import Grade, StorageError
+from turnbuckle.journal.sqlite import rows
+from turnbuckle.journal.sqlite.committer import Committer, PendingWrite
+
+CATCH_UP = 0.5  # seconds behind a commit
+_MOST_AT_CLOSE = 64  # parts of the index; the next process does the rest
+
+
+class CatchUp:
+    """`is_behind` looks whether texts are missing in the index."""
+
+    def __init__(self, is_behind: Callable[[], bool], seconds: float = CATCH_UP) -> None:
+        self._is_behind = is_behind
+        self._seconds = seconds
+        self._committer: Committer | None = None
+        self._later: asyncio.TimerHandle | None = None
+        self._under_way = False
+
+    def use(self, committer: Committer) -> None:
+        self._committer = committer
+
+    def due(self) -> None:
+        """Something was stored."""
+        if self._later is None and not self._under_way:
+            self._later = asyncio.get_running_loop().call_later(self._seconds, self._begin)
+
+    def _begin(self) -> None:
+        self._later = None
+        self._under_way = True
+        assert self._committer is not None
+        self._committer.add(PendingWrite((), Grade.SYNCED, [], list(rows.INDEX_WORDS), self._done))
+
+    def _done(self, error: StorageError | None) -> None:
+        self._under_way = False
+        if error is not None or self._is_behind():
+            self.due()
+
+    async def close(self) -> None:
+        """Nothing begins any more. What is missing in the index is brought in, if that is not very much."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        self._under_way = True
+        assert self._committer is not None
+        for _ in range(_MOST_AT_CLOSE):
+            if not self._is_behind():
+                return
+            work = PendingWrite((), Grade.FLUSHED, [], list(rows.INDEX_WORDS), lambda _: None)
+            await self._committer.commit(work)

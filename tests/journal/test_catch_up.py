@@ -1,0 +1,232 @@
+"""What lags behind a commit: the disk and the index of words. Neither for long, and nobody notices."""
+
+import asyncio
+import random
+import sqlite3
+import uuid
+from pathlib import Path
+
+import pytest
+from support.journals.power_cuts import MERCIES, Recorder, left_after
+from support.journals.watched_journal import Bench, run
+
+from turnbuckle.journal.port import Claim, Grade, IndexUpdate, StreamQuery
+from turnbuckle.journal.sqlite import database, rows, search
+from turnbuckle.journal.sqlite.doctor import check
+from turnbuckle.journal.sqlite.folder import DATABASE
+from turnbuckle.journal.sqlite.journal import SqliteJournal
+from turnbuckle.journal.sqlite.reader import SqliteReader
+from turnbuckle.journal.words import questions
+
+SOON = 0.001
+NEVER = 3600.0
+TEXTS = (
+    "the usual message",
+    "Grüße aus Köln",
+    "नमस्ते दुनिया",
+    "今日は世界",
+    "foo_bar baz",
+    "Café crème",
+    "usually",
+)
+ASKED = ("usual", "usual message", "köln", "नमस्ते", "世界", "foo_bar", "cafe", "Café", "usu", "gru", "nothing")
+
+
+async def until(condition) -> None:
+    while not condition():
+        await asyncio.sleep(SOON)
+
+
+def indexed(folder: Path) -> tuple[int, int]:
+    """The last text that is in the index, and the last one there is."""
+    connection = sqlite3.connect(folder / DATABASE)
+    row = connection.execute("SELECT upto, (SELECT coalesce(max(id), 0) FROM word) FROM indexed").fetchone()
+    connection.close()
+    return row
+
+
+async def begun(journal: SqliteJournal, stream: str, **note: str) -> Claim:
+    """A new stream with one item, which is only flushed."""
+    claim = await journal.claim(stream, "one", 60, begins=True)
+    assert isinstance(claim, Claim)
+    await journal.append(
+        stream, [b"first"], after=0, epoch=0, grade=Grade.FLUSHED, note=IndexUpdate(kind="run", **note)
+    )
+    return claim
+
+
+@pytest.mark.requirement("E1", "E9")
+def test_a_stream_that_may_begin_without_the_disk_does_not_wait_for_it(tmp_path):
+    async def main():
+        bench = Bench(tmp_path, catch_up=NEVER)
+        bench.watched.log.clear()
+        await begun(bench.journal, "run", title="a title", words="some words", status="running")
+        assert not any("FULL" in sql for sql, _ in bench.watched.log)
+        assert all(on_loop for _, on_loop in bench.watched.log)
+        bench.watched.log.clear()
+        await bench.journal.append("run", [b"end"], after=1, epoch=0, grade=Grade.SYNCED)
+        assert any("FULL" in sql for sql, _ in bench.watched.log)
+        await bench.journal.close()
+
+    run(main())
+
+
+@pytest.mark.requirement("E3")
+@pytest.mark.parametrize("mercy", MERCIES)
+def test_what_was_only_flushed_is_on_the_disk_after_a_catch_up(mercy, tmp_path):
+    recorder = Recorder(f"recorder-{uuid.uuid4().hex}")
+
+    async def main() -> int:
+        journal = SqliteJournal(tmp_path / "real", connect=recorder.connect, catch_up=SOON)
+        await begun(journal, "run", words="sun")
+        await journal.append("run", [b"second"], after=1, epoch=0, grade=Grade.FLUSHED)
+        await until(lambda: recorder.changes[-1].kind == "sync")
+        cut = len(recorder.changes)
+        await journal.close()
+        return cut
+
+    (tmp_path / "real").mkdir()
+    cut = asyncio.run(asyncio.wait_for(main(), 100))
+    folder = tmp_path / "left"
+    folder.mkdir()
+    for name, content in left_after(recorder.changes[:cut], mercy, random.Random(1)).items():
+        (folder / name).write_bytes(content)
+
+    async def look():
+        reader = SqliteReader(folder)
+        assert [item.data for item in await reader.read("run")] == [b"first", b"second"]
+        assert [hit.row.name for hit in (await reader.search("sun")).hits] == ["run"]
+        await reader.close()
+
+    asyncio.run(look())
+    assert check(folder).sound
+
+
+@pytest.mark.requirement("G7")
+@pytest.mark.parametrize("question", ASKED)
+def test_a_search_finds_the_same_before_and_after_texts_come_into_the_index(question, tmp_path):
+    connection = database.open_to_write(tmp_path / DATABASE)
+    with database.transaction(connection):
+        for key, text in enumerate(TEXTS, 1):
+            connection.execute(*rows.make_stream(key, f"run-{key}", 0, float(key)))
+            for sql, values in rows.set_note(key, IndexUpdate(kind="run", words=text), float(key)):
+                connection.execute(sql, values)
+
+    def names() -> list[str]:
+        hits = search.find(connection, questions(question), StreamQuery(kind="run"), 20).hits
+        return [hit.row.name for hit in hits]
+
+    before = names()
+    answers = [before]
+    for _ in TEXTS:  # some of them are in the index, some are not
+        connection.execute("UPDATE indexed SET upto = upto + 1")
+        upto = connection.execute("SELECT upto FROM indexed").fetchone()[0]
+        connection.execute(
+            "INSERT INTO word_index(rowid, text) SELECT id, text FROM word WHERE id = ?", (upto,)
+        )
+        answers.append(names())
+    connection.close()
+    assert answers == [before] * len(answers)
+    assert bool(before) == (question != "nothing")
+
+
+@pytest.mark.requirement("G7")
+def test_texts_come_into_the_index_by_themselves_many_at_once(tmp_path):
+    async def main():
+        bench = Bench(tmp_path, catch_up=SOON)
+        for number in range(200):
+            await bench.journal.note(f"run-{number}", IndexUpdate(kind="run", words=f"sun {number}"))
+            if number == 100:
+                await until(lambda: indexed(tmp_path)[0] > 50)
+        await until(lambda: indexed(tmp_path) == (200, 200))
+        assert len([sql for sql, _ in bench.watched.log if "INTO word_index" in sql]) < 100
+        await bench.journal.close()
+
+    run(main())
+
+
+@pytest.mark.requirement("G7")
+def test_a_close_leaves_nothing_out_of_the_index(tmp_path):
+    async def main():
+        journal = SqliteJournal(tmp_path, catch_up=NEVER)
+        for number in range(150):
+            await journal.note("run", IndexUpdate(words=f"sun {number}"))
+        assert indexed(tmp_path) == (0, 150)
+        await journal.close()
+
+    run(main())
+    assert indexed(tmp_path) == (150, 150)
+    connection = sqlite3.connect(tmp_path / DATABASE)
+    connection.execute("INSERT INTO word_index(word_index, rank) VALUES('integrity-check', 1)")
+    connection.close()
+
+
+@pytest.mark.requirement("G7")
+def test_a_text_under_the_number_of_one_that_went_comes_into_the_index(tmp_path):
+    """SQLite gives the highest number again when nobody has it any more."""
+
+    async def main():
+        journal = SqliteJournal(tmp_path, catch_up=SOON)
+        await journal.note("old", IndexUpdate(words="sun"))
+        await until(lambda: indexed(tmp_path) == (1, 1))
+        assert await journal.drop("old")
+        assert indexed(tmp_path) == (0, 0)
+        await journal.note("new", IndexUpdate(words="moon"))
+        assert indexed(tmp_path)[1] == 1
+        assert [hit.row.name for hit in (await journal.search("moon")).hits] == ["new"]
+        await until(lambda: indexed(tmp_path) == (1, 1))
+        assert [hit.row.name for hit in (await journal.search("moon")).hits] == ["new"]
+        await journal.close()
+
+    run(main())
+    connection = sqlite3.connect(tmp_path / DATABASE)
+    connection.execute("INSERT INTO word_index(word_index, rank) VALUES('integrity-check', 1)")
+    connection.close()
+
+
+@pytest.mark.requirement("G7")
+def test_a_text_that_goes_before_it_came_into_the_index_is_not_taken_out_of_it(tmp_path):
+    async def main():
+        journal = SqliteJournal(tmp_path, catch_up=NEVER)
+        for number in range(3):
+            await journal.note("run", IndexUpdate(title=f"title {number}"))
+        await journal.note("run", IndexUpdate(forgotten=True))
+        await journal.note("run", IndexUpdate(words="moon"))
+        await journal.close()
+
+    run(main())
+    connection = sqlite3.connect(tmp_path / DATABASE)
+    connection.execute("INSERT INTO word_index(word_index, rank) VALUES('integrity-check', 1)")
+    connection.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, word_index, 'row')")
+    assert {term for (term,) in connection.execute("SELECT term FROM terms")} >= {"moon"}
+    connection.close()
+
+
+@pytest.mark.requirement("E10")
+def test_a_catch_up_that_fails_is_told_and_tried_again(tmp_path):
+    async def main():
+        bench = Bench(tmp_path, catch_up=SOON)
+        await begun(bench.journal, "run", words="sun")
+        bench.watched.broken = True
+        await until(lambda: bench.journal.trouble() is not None)
+        bench.watched.broken = False
+        await until(lambda: indexed(tmp_path) == (1, 1))
+        await until(lambda: bench.journal.trouble() is None)
+        assert [item.data for item in await bench.journal.read("run")] == [b"first"]
+        await bench.journal.close()
+
+    run(main())
+
+
+def test_a_store_at_rest_is_left_alone(tmp_path):
+    async def main():
+        bench = Bench(tmp_path, catch_up=SOON)
+        await begun(bench.journal, "run", words="sun")
+        await until(lambda: indexed(tmp_path) == (1, 1))
+        await asyncio.sleep(20 * SOON)
+        bench.watched.log.clear()
+        await asyncio.sleep(50 * SOON)
+        assert bench.watched.log == []
+        await bench.journal.close()
+
+    run(main())
