@@ -432,8 +432,8 @@ class Journal(Reader, Protocol):
 
         The journal tells the time by itself. `owner` names a process, and no other process ever has the same
         name. `begins`: the first items of a new stream follow at once. Then the claim may be stored with
-        them, and if they are not, it was none.
-        """
+        them, and if they are not, it was none. If they are only `FLUSHED`, the stream may be gone with the
+        power, and its numbers with it: so nobody may use its name again."""
         ...
 
     async def renew(self, claim: Claim, seconds: float) -> bool:

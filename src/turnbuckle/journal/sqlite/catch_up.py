@@ -14,16 +14,20 @@ from collections.abc import Callable
 from turnbuckle.journal.port import Grade, StorageError
 from turnbuckle.journal.sqlite import rows
 from turnbuckle.journal.sqlite.committer import Committer, PendingWrite
+from turnbuckle.journal.trouble import TroubleBook
 
 CATCH_UP = 0.5  # seconds behind a commit
 _MOST_AT_CLOSE = 64  # parts of the index; the next process does the rest
 
 
 class CatchUp:
-    """`is_behind` looks whether texts are missing in the index."""
+    """`is_behind` looks whether texts are missing in the index. `book` hears if it fails, and if it works
+    again; what others say of the store counts more, since theirs may need more room."""
 
-    def __init__(self, is_behind: Callable[[], bool], seconds: float = CATCH_UP) -> None:
+    def __init__(self, is_behind: Callable[[], bool], book: TroubleBook, seconds: float = CATCH_UP) -> None:
         self._is_behind = is_behind
+        self._book = book
+        self._has_told = False
         self._seconds = seconds
         self._committer: Committer | None = None
         self._later: asyncio.TimerHandle | None = None
@@ -33,7 +37,11 @@ class CatchUp:
         self._committer = committer
 
     def due(self) -> None:
-        """Something was stored."""
+        """Somebody stored something, or could not."""
+        self._has_told = False
+        self._wait()
+
+    def _wait(self) -> None:
         if self._later is None and not self._under_way:
             self._later = asyncio.get_running_loop().call_later(self._seconds, self._begin)
 
@@ -45,8 +53,14 @@ class CatchUp:
 
     def _done(self, error: StorageError | None) -> None:
         self._under_way = False
+        if error is not None and not self._book.is_failing:
+            self._book.failed(error)
+            self._has_told = True
+        elif error is None and self._has_told:
+            self._book.stored()
+            self._has_told = False
         if error is not None or self._is_behind():
-            self.due()
+            self._wait()
 
     async def close(self) -> None:
         """Nothing begins any more. What is missing in the index is brought in, if that is not very much."""

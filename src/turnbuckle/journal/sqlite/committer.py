@@ -119,7 +119,7 @@ class Committer:
         stopwatch: Callable[[], float] = perf_counter,
     ) -> None:
         """`check` raises what speaks against the file before anything is written to it. `told` hears of
-        every batch, on the loop. `stopwatch` says how long commits take."""
+        every batch that somebody's stream is in, on the loop. `stopwatch` says how long commits take."""
         self._stopwatch = stopwatch
         self._check = check
         self._told = told
@@ -359,7 +359,7 @@ class Committer:
         return None
 
     def _settle(self, batch: Sequence[Work], error: StorageError | None) -> None:
-        if batch:
+        if any([work.lives for work in batch]):
             self._told(error)
         if isinstance(error, StorageFull):
             self._pages = self._checkpoint_pages  # a log that was folded into the file needs no more room

@@ -112,7 +112,7 @@ class SqliteJournal(LiveWrites):
         except JournalError:
             self._lock.release()
             raise
-        self._catch_up = CatchUp(self._has_unindexed, catch_up)
+        self._catch_up = CatchUp(self._has_unindexed, self._book, catch_up)
         self._committer = Committer(
             writing, checkpoint_pages, check=self._mark.check, told=self._told, stopwatch=stopwatch
         )
@@ -417,7 +417,7 @@ class SqliteJournal(LiveWrites):
     # Small things
 
     def _told(self, error: StorageError | None) -> None:
-        """Of every batch."""
+        """How a batch of somebody's has ended."""
         self._book.note(error)
         self._catch_up.due()
 
