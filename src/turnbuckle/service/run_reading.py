@@ -24,7 +24,7 @@ from turnbuckle.service.run_view import ApprovalView, RunFold, RunLine, RunView,
 from turnbuckle.service.spending import RunSums
 from turnbuckle.service.stores import Stores
 from turnbuckle.turn.approvals import open_in
-from turnbuckle.turn.facts import Fact, RunStarted, UserSpoke, decode
+from turnbuckle.turn.facts import Fact, RunEnded, RunStarted, UserSpoke, decode
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
 
@@ -216,6 +216,12 @@ class RunReading:
         async for items in read_all(self._journal, run, after):
             yield items
             await asyncio.sleep(0)  # a long run must not hold up those who read live
+
+    async def is_end(self, run: RunId, number: int) -> bool:
+        """Whether this item is the run's end. That a run has ended may be seen a moment before its end can be
+        read."""
+        items = await self._journal.read(run, number - 1, 1)
+        return bool(items) and isinstance(decode(items[0].data), RunEnded)
 
     async def facts(self, run: RunId) -> AsyncIterator[tuple[int, Fact]]:
         """The same as what happened, each with its number."""

@@ -1,12 +1,15 @@
 """Reading a run from any of its events on: what was missed, each once and in order, then what happens, then the end."""
 
 import asyncio
+import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from support.server.face_requests import request_for, streamed
 from support.server.live_server import (
+    PATIENCE,
     Frame,
     LiveServer,
     eventually,
@@ -19,6 +22,7 @@ from support.server.live_server import (
 )
 from support.server.scripted_models import CUT_AT, FIRST, LAST, STALL, answer, journey
 
+from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.lab.received import results_brought
 from turnbuckle.lab.script import Call, Finish, LabRequest, Say, ScriptItem
 
@@ -84,6 +88,28 @@ def test_a_browser_that_comes_back_behind_the_last_event_of_a_run_is_told_to_sta
         return raw(follows) == raw(whole[int(known) :]), behind.status, behind.body
 
     assert run_scenario(scenario, tmp_path, halting) == (True, 204, b"")
+
+
+@pytest.mark.requirement("E4", "F5")
+def test_a_run_whose_end_is_stored_and_cannot_be_read_yet_is_followed_to_it(tmp_path: Path):
+    """The journal's thread has stored it, row and all, and the loop has not heard of it: a reader that came back in
+    this moment was sent away without the end."""
+
+    async def scenario(server: LiveServer):
+        name = await server.begin()
+        async with server.listen(f"/v1/runs/{name}/events") as first:
+            await first.until(lambda _: said_in(first.frames) == FIRST + LAST[:CUT_AT])
+            known = first.frames[-1].id
+            (database,) = tmp_path.rglob(DATABASE)
+            with closing(sqlite3.connect(database, timeout=PATIENCE)) as connection, connection:
+                connection.execute("UPDATE stream SET status = 'completed' WHERE name = ?", (name,))
+            async with server.listen(f"/v1/runs/{name}/events", last_event_id=known) as back:
+                server.behind.gates.open(1)
+                follows = await back.rest()
+            whole = await first.rest()
+        return raw(follows) == raw(whole[int(known) :])
+
+    assert run_scenario(scenario, tmp_path, halting)
 
 
 @pytest.mark.requirement("E4", "F5")

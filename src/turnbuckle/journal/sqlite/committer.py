@@ -359,7 +359,7 @@ class Committer:
         return None
 
     def _settle(self, batch: Sequence[Work], error: StorageError | None) -> None:
-        if any([work.lives for work in batch]):
+        if any(work.lives for work in batch):
             self._told(error)
         if isinstance(error, StorageFull):
             self._pages = self._checkpoint_pages  # a log that was folded into the file needs no more room

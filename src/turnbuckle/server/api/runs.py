@@ -165,8 +165,9 @@ class RunsApi:
                 400, f"there is no event {after} in this run: the last one is {there}", param="after"
             )
         headers = (("x-turnbuckle-run", run),)
-        if found.ended and after == there and LAST_EVENT in exchange.headers:
-            return Answer(204, b"", headers, "")  # a browser stops coming back then
+        comes_back = found.ended and after == there and LAST_EVENT in exchange.headers
+        if comes_back and await self._runs.is_end(run, after):
+            return Answer(204, b"", headers, "")  # a browser stays away then
         # Read from the first event on: what is waited for follows from all of them, and so does that it is
         # over. Whoever reads a run that was begun here is its client; whoever looks at somebody else's only
         # looks on.
