@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.journals.power_cuts import MERCIES, Recorder, left_after
 from support.journals.watched_journal import Bench, run
+from support.server.live_server import eventually
 
 from turnbuckle.journal.port import Claim, Grade, IndexUpdate, StreamQuery
 from turnbuckle.journal.sqlite import database, rows, search
@@ -30,11 +31,6 @@ TEXTS = (
     "usually",
 )
 ASKED = ("usual", "usual message", "köln", "नमस्ते", "世界", "foo_bar", "cafe", "Café", "usu", "gru", "nothing")
-
-
-async def until(condition) -> None:
-    while not condition():
-        await asyncio.sleep(SOON)
 
 
 def indexed(folder: Path) -> tuple[int, int]:
@@ -80,7 +76,7 @@ def test_what_was_only_flushed_is_on_the_disk_after_a_catch_up(mercy, tmp_path):
         journal = SqliteJournal(tmp_path / "real", connect=recorder.connect, catch_up=SOON)
         await begun(journal, "run", words="sun")
         await journal.append("run", [b"second"], after=1, epoch=0, grade=Grade.FLUSHED)
-        await until(lambda: recorder.changes[-1].kind == "sync")
+        await eventually(lambda: recorder.changes[-1].kind == "sync")
         cut = len(recorder.changes)
         await journal.close()
         return cut
@@ -137,8 +133,8 @@ def test_texts_come_into_the_index_by_themselves_many_at_once(tmp_path):
         for number in range(200):
             await bench.journal.note(f"run-{number}", IndexUpdate(kind="run", words=f"sun {number}"))
             if number == 100:
-                await until(lambda: indexed(tmp_path)[0] > 50)
-        await until(lambda: indexed(tmp_path) == (200, 200))
+                await eventually(lambda: indexed(tmp_path)[0] > 50)
+        await eventually(lambda: indexed(tmp_path) == (200, 200))
         assert len([sql for sql, _ in bench.watched.log if "INTO word_index" in sql]) < 100
         await bench.journal.close()
 
@@ -168,13 +164,13 @@ def test_a_text_under_the_number_of_one_that_went_comes_into_the_index(tmp_path)
     async def main():
         journal = SqliteJournal(tmp_path, catch_up=SOON)
         await journal.note("old", IndexUpdate(words="sun"))
-        await until(lambda: indexed(tmp_path) == (1, 1))
+        await eventually(lambda: indexed(tmp_path) == (1, 1))
         assert await journal.drop("old")
         assert indexed(tmp_path) == (0, 0)
         await journal.note("new", IndexUpdate(words="moon"))
         assert indexed(tmp_path)[1] == 1
         assert [hit.row.name for hit in (await journal.search("moon")).hits] == ["new"]
-        await until(lambda: indexed(tmp_path) == (1, 1))
+        await eventually(lambda: indexed(tmp_path) == (1, 1))
         assert [hit.row.name for hit in (await journal.search("moon")).hits] == ["new"]
         await journal.close()
 
@@ -208,10 +204,10 @@ def test_a_catch_up_that_fails_is_told_and_tried_again(tmp_path):
         bench = Bench(tmp_path, catch_up=SOON)
         await begun(bench.journal, "run", words="sun")
         bench.watched.broken = True
-        await until(lambda: bench.journal.trouble() is not None)
+        await eventually(lambda: bench.journal.trouble() is not None)
         bench.watched.broken = False
-        await until(lambda: indexed(tmp_path) == (1, 1))
-        await until(lambda: bench.journal.trouble() is None)
+        await eventually(lambda: indexed(tmp_path) == (1, 1))
+        await eventually(lambda: bench.journal.trouble() is None)
         assert [item.data for item in await bench.journal.read("run")] == [b"first"]
         await bench.journal.close()
 
@@ -221,12 +217,14 @@ def test_a_catch_up_that_fails_is_told_and_tried_again(tmp_path):
 def test_a_store_at_rest_is_left_alone(tmp_path):
     async def main():
         bench = Bench(tmp_path, catch_up=SOON)
+        behind = bench.journal._catch_up
         await begun(bench.journal, "run", words="sun")
-        await until(lambda: indexed(tmp_path) == (1, 1))
-        await asyncio.sleep(20 * SOON)
-        bench.watched.log.clear()
-        await asyncio.sleep(50 * SOON)
-        assert bench.watched.log == []
+        assert behind._later is not None
+        await eventually(lambda: behind._later is None and not behind._under_way)
+        assert indexed(tmp_path) == (1, 1)
+        await bench.append("run", [b"more"], 1, Grade.FLUSHED)
+        assert behind._later is not None
         await bench.journal.close()
+        assert behind._later is None
 
     run(main())

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from support.journals.watched_journal import Bench, run
+from support.server.live_server import eventually
 
 from turnbuckle.journal.port import (
     Claim,
@@ -118,9 +119,8 @@ def test_words_are_never_put_into_the_index_or_taken_out_of_it_on_the_loop(tmp_p
         bench.watched.log.clear()
         await bench.journal.note("run", IndexUpdate(status="idle", words="the sun"))
         assert all(on_loop for sql, on_loop in bench.watched.log if "UPDATE stream" in sql)
-        while not (indexed := [on_loop for sql, on_loop in bench.watched.log if "word_index" in sql]):
-            await asyncio.sleep(0.001)
-        assert not any(indexed)
+        await eventually(lambda: any("word_index" in sql for sql, _ in bench.watched.log))
+        assert not any(on_loop for sql, on_loop in bench.watched.log if "word_index" in sql)
         await bench.journal.close()
 
     run(main())
