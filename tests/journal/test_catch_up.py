@@ -214,6 +214,35 @@ def test_a_catch_up_that_fails_is_told_and_tried_again(tmp_path):
     run(main())
 
 
+@pytest.mark.requirement("E8", "E10")
+def test_a_damaged_index_is_told_and_nobody_elses_work_fails_with_it(tmp_path):
+    async def main():
+        bench = Bench(tmp_path, catch_up=SOON)
+        await begun(bench.journal, "run", words="sun")
+        await eventually(lambda: indexed(tmp_path) == (1, 1))
+        other = sqlite3.connect(tmp_path / DATABASE)
+        with other:
+            other.execute("DELETE FROM word_index_data WHERE id <= 10")
+        other.close()
+        head = 1
+        for number in range(30):
+            grade = (Grade.FLUSHED, Grade.SYNCED)[number % 2]
+            head = await bench.journal.append(
+                "run", [b"x"], after=head, epoch=0, grade=grade, note=IndexUpdate(words=f"moon {number}")
+            )
+        await eventually(lambda: bench.journal.trouble() is not None)
+        trouble = bench.journal.trouble()
+        assert trouble is not None
+        assert trouble.fault == "damaged"
+        bench.watched.log.clear()
+        await bench.append("run", [b"last"], head, Grade.FLUSHED)
+        await eventually(lambda: any("indexed" in sql for sql, _ in bench.watched.log))
+        assert not any("INTO word_index" in sql for sql, _ in bench.watched.log)
+        await bench.journal.close()
+
+    run(main())
+
+
 def test_a_store_at_rest_is_left_alone(tmp_path):
     async def main():
         bench = Bench(tmp_path, catch_up=SOON)

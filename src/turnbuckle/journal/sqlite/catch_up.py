@@ -5,13 +5,14 @@ next one that is synced; if none comes, with a catch-up half a second later. So 
 words of half a second, however long a model goes on.
 
 A text is stored with what it belongs to, but to put it into the index of words takes several times as long.
-That is done here, too, for many texts at once. Until then a search looks through them (`search`).
+That is done here, too, for many texts at once. Until then a search looks through them (`search`). If the
+index is damaged, nobody else's work fails with it, and the disk is caught up with all the same.
 """
 
 import asyncio
 from collections.abc import Callable
 
-from turnbuckle.journal.port import Grade, StorageError
+from turnbuckle.journal.port import Damaged, Grade, StorageError
 from turnbuckle.journal.sqlite import rows
 from turnbuckle.journal.sqlite.committer import Committer, PendingWrite
 from turnbuckle.journal.trouble import TroubleBook
@@ -27,11 +28,12 @@ class CatchUp:
     def __init__(self, is_behind: Callable[[], bool], book: TroubleBook, seconds: float = CATCH_UP) -> None:
         self._is_behind = is_behind
         self._book = book
-        self._has_told = False
         self._seconds = seconds
         self._committer: Committer | None = None
         self._later: asyncio.TimerHandle | None = None
-        self._under_way = False
+        self._under_way = self._closed = False
+        self._has_told = False
+        self._statements = rows.INDEX_WORDS
 
     def use(self, committer: Committer) -> None:
         self._committer = committer
@@ -42,35 +44,44 @@ class CatchUp:
         self._wait()
 
     def _wait(self) -> None:
-        if self._later is None and not self._under_way:
+        if self._later is None and not (self._under_way or self._closed):
             self._later = asyncio.get_running_loop().call_later(self._seconds, self._begin)
 
     def _begin(self) -> None:
         self._later = None
         self._under_way = True
         assert self._committer is not None
-        self._committer.add(PendingWrite((), Grade.SYNCED, [], list(rows.INDEX_WORDS), self._done))
+        self._committer.add(self._work(Grade.SYNCED))
+
+    def _work(self, grade: Grade) -> PendingWrite:
+        work = PendingWrite((), grade, [], list(self._statements), self._done)
+        work.alone = True
+        return work
 
     def _done(self, error: StorageError | None) -> None:
         self._under_way = False
-        if error is not None and not self._book.is_failing:
+        self._tell(error)
+        if isinstance(error, Damaged):
+            self._statements = (rows.INDEX_NOTHING,)
+        if error is not None or (self._statements is rows.INDEX_WORDS and self._is_behind()):
+            self._wait()
+
+    def _tell(self, error: StorageError | None) -> None:
+        if isinstance(error, Damaged) or (error is not None and not self._book.is_failing):
             self._book.failed(error)
             self._has_told = True
         elif error is None and self._has_told:
             self._book.stored()
             self._has_told = False
-        if error is not None or self._is_behind():
-            self._wait()
 
     async def close(self) -> None:
         """Nothing begins any more. What is missing in the index is brought in, if that is not very much."""
+        self._closed = True
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        self._under_way = True
         assert self._committer is not None
         for _ in range(_MOST_AT_CLOSE):
-            if not self._is_behind():
+            if self._statements is not rows.INDEX_WORDS or not self._is_behind():
                 return
-            work = PendingWrite((), Grade.FLUSHED, [], list(rows.INDEX_WORDS), lambda _: None)
-            await self._committer.commit(work)
+            await self._committer.commit(self._work(Grade.FLUSHED))

@@ -55,7 +55,7 @@ class PendingWrite:
     """Something to be stored as a whole, of one stream or of several. `settle` is told, on the loop, whether
     it was."""
 
-    __slots__ = ("done", "grade", "lives", "rows", "settle", "size", "statements")
+    __slots__ = ("alone", "done", "grade", "lives", "rows", "settle", "size", "statements")
 
     def __init__(
         self,
@@ -74,6 +74,8 @@ class PendingWrite:
         for row in rows:
             self.size += len(row[3])
         self.done: asyncio.Future[None] | None = None
+        self.alone = False
+        """In a batch of its own: if it fails, nobody else does."""
 
 
 class LoneItem:
@@ -85,6 +87,7 @@ class LoneItem:
     grade = Grade.FLUSHED
     statements: Sequence[Statement] = ()
     done: asyncio.Future[None] | None = None
+    alone = False
 
     def __init__(self, live: Live, row: ItemRow) -> None:
         self.live = live
@@ -269,6 +272,8 @@ class Committer:
         batch = []
         rows = size = 0
         while self._line and rows < BATCH_ROWS and size < BATCH_BYTES:
+            if batch and (batch[-1].alone or self._line[0].alone):
+                break
             work = self._line.popleft()
             self._lone -= isinstance(work, LoneItem)
             rows += len(work.rows)

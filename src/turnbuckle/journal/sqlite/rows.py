@@ -52,6 +52,8 @@ INDEX_WORDS: tuple[Statement, ...] = (
 )
 """What brings a bounded part of the newer texts into the index; all who write wait meanwhile, a few
 milliseconds. Something is always written, so that the transaction reaches the disk with all before it."""
+INDEX_NOTHING: Statement = ("UPDATE indexed SET upto = upto", ())
+"""The same for no text, where the index is damaged."""
 _SWEEP_ROWS = 2000
 _SWEEP_WORDS = 50  # each of them is taken apart again to be taken out of the index
 SWEEP = (
