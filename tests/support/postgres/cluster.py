@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from support.postgres.server import psql, until, usable_programs, who
+from support.processes.folder_in_memory import short_folder
 
 _SETTINGS = {
     "listen_addresses": "",
@@ -50,7 +51,7 @@ def standby_of(primary: "Cluster", **settings: str) -> Iterator["Cluster"]:
 
 
 def _new_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="tbpg-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="tbpg-", dir=short_folder()))
     folder.chmod(0o755)
     return folder
 
