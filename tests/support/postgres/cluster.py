@@ -16,6 +16,7 @@ _SETTINGS = {
     "listen_addresses": "",
     "max_connections": "200",
     "shared_buffers": "32MB",
+    "dynamic_shared_memory_type": "mmap",  # in the folder of the server, which is removed however the server ended
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "wal_sync_method": "fdatasync",
