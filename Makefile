@@ -62,7 +62,7 @@ check: $(ready) ## lint with bandit's rules, format, types, layers, packages, im
 	@echo "format"
 	@$(python) -m ruff format --quiet --check . || { echo "not formatted: make format"; $(python) -m ruff format --diff --quiet . | head -40; exit 1; }
 	@echo "types, layers, packages"
-	@{ $(python) -m mypy --no-error-summary && $(python) -m mypy --no-error-summary --config-file tests/mypy.ini; } & types=$$!; \
+	@$(python) -m mypy --no-error-summary & types=$$!; \
 	$(python) -m pytest -q --no-header tests/test_tidy.py && $(packages) && $(collect); layers=$$?; \
 	wait $$types && exit $$layers
 

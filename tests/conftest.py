@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.processes.folder_in_memory import use_memory
 from support.server.one_folder import LEFT_OUT
 
 pytest_plugins = [
@@ -26,6 +27,8 @@ _person = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("person", _person)
 settings.register_profile("ci", _person, derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "person")
+
+use_memory()
 
 # Nobody's own list of trusted files, and a place for what all workers share.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="turnbuckle-state-")

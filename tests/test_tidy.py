@@ -193,3 +193,15 @@ def test_the_package_declares_exactly_what_it_imports():
     package_of = {"opentelemetry": "opentelemetry_api"}
     needed = {package_of.get(name, name) for name in imported | loaded_when_asked}
     assert needed - sys.stdlib_module_names - {"turnbuckle"} == declared
+
+
+def test_what_is_called_like_tests_is_still_checked_strictly():
+    """Modules of tests are exempted from strict types by their names, and one of another folder may have the same."""
+    settings = tomllib.loads((tidy.ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["mypy"]
+    by_rule = {rule.get("disallow_untyped_defs"): set(rule["module"]) for rule in settings["overrides"]}
+    lax = {name.removesuffix(".*") for name in by_rule[False]}
+    others = [path for place in ("benchmarks", "scripts", "src") for path in (tidy.ROOT / place).iterdir()]
+    strict = {path.stem for path in others if path.stem in lax and not path.name.startswith(("_", "."))}
+    assert by_rule[True] == strict
+    tests = {path.stem for path in (tidy.ROOT / "tests").iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert lax <= tests

@@ -107,8 +107,9 @@ def typed(command: str, folder: Path) -> list[str]:
 
 
 def recorded(commands: Iterable[str]) -> str:
-    """All commands of a recording, one behind the other in a new folder."""
-    with tempfile.TemporaryDirectory() as folder:
+    """All commands of a recording, one behind the other in a new folder. The prompt names it, and a longer
+    name is more tokens: it has its place there whatever the usual one is."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         (Path(folder) / ".git").mkdir()  # as in a project, where changes are not asked about
         (Path(folder) / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
         lines = [line for command in commands for line in (*typed(command, Path(folder)), "")]

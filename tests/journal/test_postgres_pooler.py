@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.postgres.pooler import IGNORED, pgbouncer, pooled
 from support.postgres.server import address_by, new_schema, shared_server, socket_in
+from support.processes.folder_in_memory import short_folder
 
 from turnbuckle.journal.port import StorageFailed
 from turnbuckle.journal.postgres.journal import open_postgres
@@ -40,7 +41,7 @@ async def imitated(changed: Callable[[bytes], bytes]) -> AsyncIterator[str]:
 @asynccontextmanager
 async def real(program: str, mode: str, ignored: str) -> AsyncIterator[str]:
     with (
-        tempfile.TemporaryDirectory(prefix="tbpb-", dir="/tmp") as folder,
+        tempfile.TemporaryDirectory(prefix="tbpb-", dir=short_folder()) as folder,
         pooled(program, shared_server().folder, Path(folder), mode=mode, ignored=ignored) as place,
     ):
         yield place

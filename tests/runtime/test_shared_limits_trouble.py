@@ -6,13 +6,13 @@ import pytest
 from support.journals.postgres_bench import PostgresBench
 from support.runs.approval_runs import HELLO, POLICY, CountingTools, ScriptedReplies
 
+from turnbuckle.journal.nodes import PINNED
 from turnbuckle.journal.port import EVERY_STREAM, Grade, IndexUpdate, StorageAway
 from turnbuckle.journal.quotas import QuotaUse
 from turnbuckle.journal.wrapped import WrappedJournal
 from turnbuckle.runtime.runs import NewRun, RunRules, Runs
 from turnbuckle.runtime.session_messages import SessionRules
 from turnbuckle.service.limits import Slots
-from turnbuckle.service.pins import PINNED
 from turnbuckle.service.services import make_services
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.vocab.ids import SessionId

@@ -9,7 +9,8 @@ from turnbuckle.lab.cases.breaks import DOCUMENT, REFUSES
 from turnbuckle.lab.cases.whole import ANSWER
 from turnbuckle.lab.script import Case, CutOff, Finish, Say
 from turnbuckle.reply.anchored_seam import NOTICE_NEW
-from turnbuckle.runtime.runs import NewRun, task_message
+from turnbuckle.runtime.context import task_message
+from turnbuckle.runtime.runs import NewRun
 from turnbuckle.turn.facts import Noticed
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.vocab.quirks import Quirks

@@ -10,9 +10,10 @@ from support.http.memory_server import memory_server
 
 from turnbuckle.errors import ConfigError
 from turnbuckle.server.http.auth import Auth, token_of
-from turnbuckle.server.http.exchange import Caller, Problem
+from turnbuckle.server.http.exchange import Problem
 from turnbuckle.server.keys import FILE, KeyFile, hash_of
 from turnbuckle.server.settings import ServerSettings
+from turnbuckle.service.owners import Caller
 
 TOKEN = "tb-written-in-the-settings"
 LOOP = "127.0.0.1"

@@ -16,9 +16,10 @@ from turnbuckle.errors import BadSessionName
 from turnbuckle.server.faces.responses.ids import response_id, run_of_response
 from turnbuckle.server.http.endpoints import Endpoint, Table
 from turnbuckle.server.http.exchange import Problem, Query, json_answer
-from turnbuckle.server.http.openapi import Given, Operation, Parameter, Shape, document
+from turnbuckle.server.http.openapi import Given, Operation, Parameter, document
 from turnbuckle.service.owners import public_session, run_id, session_id
 from turnbuckle.vocab.ids import RunId
+from turnbuckle.wire.schemas import Shape
 
 
 async def nothing(exchange):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yarl
 from aiohttp import web
+from aiohttp.resolver import ThreadedResolver
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.server.loop_watch import LONGEST, held_while
@@ -232,7 +233,7 @@ def test_a_name_that_means_another_machine_the_second_time_is_asked_for_once(
             }
         ]
 
-    monkeypatch.setattr(fetching.ThreadedResolver, "resolve", resolve)
+    monkeypatch.setattr(ThreadedResolver, "resolve", resolve)
 
     async def main() -> None:
         connector = fetching._PublicConnector(False)

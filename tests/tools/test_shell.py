@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.tools.toolbox import Toolbox
 
-from turnbuckle.tools.builtin import shell as shell_module
+from turnbuckle.tools.builtin.shell import shell as shell_tool
 from turnbuckle.vocab.tooling import ToolOutcome
 
 FAMILY = "exec 3>alive; (setsid sleep 300 &); sleep 300 & echo up >&3; echo begun; sleep 300"
@@ -197,7 +197,7 @@ def test_a_command_that_can_not_be_started_is_told(box: Toolbox, arguments: dict
 
 @pytest.mark.parametrize("asked, limit", [(None, 120.0), (5, 5.0), (0.5, 0.5), (100_000, 3600.0)])
 def test_the_time_limit_is_what_was_asked_for_within_bounds(asked: float | None, limit: float):
-    assert shell_module.seconds({"timeout": asked}) == limit
+    assert shell_tool.seconds({"timeout": asked}) == limit
 
 
 def test_many_commands_at_once_leave_no_file_open(box: Toolbox):

@@ -5,12 +5,13 @@ import re
 
 from support.server.live_server import eventually
 
-from turnbuckle.cli.backend import BackendRefused, Lost, Recap, RouteLine, SessionChange, Taken
+from turnbuckle.cli.backend import BackendRefused, Lost, Recap, RouteLine, Taken
 from turnbuckle.cli.chat.controller import ChatController
 from turnbuckle.cli.chat.printing import Typesetter
 from turnbuckle.cli.chat.renderer import CommandOutput, UserWords
 from turnbuckle.cli.pieces import Line, Words
 from turnbuckle.runtime.environment import Environment
+from turnbuckle.service.sessions import SessionChange
 from turnbuckle.testing.clock import numbered
 from turnbuckle.turn.facts import RunEnded, RunStarted, Streamed
 from turnbuckle.vocab.events import TextDelta

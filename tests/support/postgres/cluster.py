@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from support.postgres.server import psql, until, usable_programs, who
+from support.processes.folder_in_memory import short_folder
 
 _SETTINGS = {
     "listen_addresses": "",
     "max_connections": "200",
     "shared_buffers": "32MB",
+    "dynamic_shared_memory_type": "mmap",  # in the folder of the server, which is removed however the server ended
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "wal_sync_method": "fdatasync",
@@ -50,7 +52,7 @@ def standby_of(primary: "Cluster", **settings: str) -> Iterator["Cluster"]:
 
 
 def _new_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="tbpg-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="tbpg-", dir=short_folder()))
     folder.chmod(0o755)
     return folder
 

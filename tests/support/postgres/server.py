@@ -20,6 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from support.processes.folder_in_memory import short_folder
+
 from turnbuckle.lab.network import NetworkProxy
 
 MISSING = (
@@ -129,7 +131,7 @@ def psql(folder: Path, text: str) -> str:
 def shared_server() -> PostgresServer:
     """The server of this test run, started if it is not there."""
     run = Path(os.environ["TEST_WORLDS"]).name.rpartition("-")[2]  # one for all workers of a run
-    folder = Path("/tmp") / f"tbpg-{run}"  # short: the address of a socket has 108 bytes
+    folder = short_folder() / f"tbpg-{run}"  # short: the address of a socket has 108 bytes
     folder.mkdir(mode=0o755, exist_ok=True)
     with (folder / "starting").open("a+b") as starting:
         fcntl.flock(starting, fcntl.LOCK_EX)
