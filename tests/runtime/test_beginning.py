@@ -10,7 +10,8 @@ from support.turns.turn_facts import called, said
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Grade, StorageFailed
 from turnbuckle.lab.rehearsal.model import Rehearsal
-from turnbuckle.runtime.runs import NewRun, RunRules, Runs, task_message
+from turnbuckle.runtime.context import task_message
+from turnbuckle.runtime.runs import NewRun, RunRules, Runs
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.facts import (
     ModelAsked,
