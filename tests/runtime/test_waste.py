@@ -7,6 +7,7 @@ import pytest
 from support.runs.run_harness import RunHarness, run_scenario
 
 from turnbuckle.journal.port import Claim, Grade, IndexUpdate, StreamQuery
+from turnbuckle.journal.wrapped import WrappedJournal
 from turnbuckle.service.spending import SpendingService
 from turnbuckle.service.waste import (
     KIND,
@@ -104,6 +105,40 @@ def test_what_was_counted_is_stored_counted_once_and_survives_its_run(tmp_path: 
     assert stored == 1
     assert (again.lines, again.ever, again.routes) == (fresh.lines, fresh.ever, fresh.routes)
     assert more.route("main").calls > again.route("main").calls
+
+
+class Ahead(WrappedJournal):
+    """A journal that has stored the end of a run, row and all, and cannot be asked for it yet."""
+
+    hides = True
+
+    async def head(self, stream: str) -> int:
+        head = await super().head(stream)
+        return head - 1 if self.hides else head
+
+
+@pytest.mark.requirement("H8", "H11")
+def test_a_run_whose_end_is_stored_and_cannot_be_read_yet_is_counted_when_it_can(tmp_path: Path):
+    async def scenario(harness: RunHarness) -> Any:
+        run = (await harness.run()).turn.run
+        journal = Ahead(harness.journal)
+        spending = SpendingService(journal, harness.runs)
+        waste = WasteService(journal, harness.runs, spending)
+        (row,) = await journal.streams(StreamQuery(kind="run", name=run))
+        early = await spending.of_run(row)
+        await harness.clock.sleep(SETTLED / 2)
+        await waste.catch_up()
+        journal.hides = False
+        late = await spending.of_run(row)
+        await harness.clock.sleep(SETTLED + 1)
+        return row.status, early, late, await waste.look(), await _service(harness).look()
+
+    status, early, late, told, usual = run_scenario(tmp_path, STALLS, scenario)
+    assert status == "completed"
+    assert early is None
+    assert late is not None
+    assert (told.lines, told.routes) == (usual.lines, usual.routes)
+    assert told.route("main").calls == 2
 
 
 @pytest.mark.requirement("H11")

@@ -79,11 +79,15 @@ class SpendingService:
             return RunSums(tally.spent, tally.routes)
         if row.status == RUNNING:
             return RunSums(routes=await self._asked_last(row.name))
-        if row.name not in self._known:
+        known = self._known.get(row.name)
+        if known is None:
+            known = await self._stored(row.name)
+            if known.ended_at is None:
+                return known  # that it has ended may be seen a moment before its end can be read
             while len(self._known) >= _KEPT:
                 del self._known[next(iter(self._known))]
-            self._known[row.name] = await self._stored(row.name)
-        return self._known[row.name]
+            self._known[row.name] = known
+        return known
 
     async def of_session(self, session: str) -> Spending:
         """What all runs of a session have used, also those that were taken back."""

@@ -230,7 +230,7 @@ class WasteService:
         running = {row.name for row in rows}
         for name in [name for name in asked if name not in running][:LOOKED_AT]:
             rows = await self._journal.streams(StreamQuery(kind=RUN, name=name), limit=1)
-            if rows and rows[0].status == RUNNING:
+            if rows and not await self._is_over(rows[0]):
                 continue
             for row in rows:
                 sums = await self._with(sums, row)
@@ -249,7 +249,7 @@ class WasteService:
                 if row.created > settled or fresh:
                     fresh.append((row, await self._spending.sums_of(row)))
                     continue
-                if row.status == RUNNING:
+                if not await self._is_over(row):
                     left = dict(list(sums.open.items())[-MOST_OPEN + 1 :])
                     sums = replace(sums, open={**left, row.name: row.created})
                 else:
@@ -260,6 +260,14 @@ class WasteService:
                 return sums, fresh, True
             place = rows[-1].born
         return sums, fresh, False
+
+    async def _is_over(self, row: StreamRow) -> bool:
+        """Whether all of it can be counted. That a run has ended may be seen a moment before its end can be
+        read; one whose end was lost has none for good."""
+        if row.status == RUNNING:
+            return False
+        is_new = row.updated > self._runs.environment.wall() - SETTLED
+        return not is_new or (await self._spending.sums_of(row)).ended_at is not None
 
     async def _with(self, sums: WasteSums, row: StreamRow) -> WasteSums:
         told = await self._spending.sums_of(row)
