@@ -7,7 +7,6 @@ from pathlib import Path
 
 from turnbuckle.journal.port import Claim, Grade
 from turnbuckle.journal.sqlite import committer, database
-from turnbuckle.journal.sqlite.catch_up import CATCH_UP
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 
 
@@ -55,7 +54,7 @@ class Bench:
         self,
         folder: Path,
         checkpoint_pages: int = committer.CHECKPOINT_PAGES,
-        catch_up: float = CATCH_UP,
+        catch_up: float = 3600.0,
     ) -> None:
         self.seconds = 0.0  # that a commit takes, by our stopwatch
         self.now = 0.0
