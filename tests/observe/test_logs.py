@@ -269,7 +269,7 @@ def test_a_log_that_nobody_reads_holds_nobody_up_and_says_what_was_lost():
     writer.close()
     words = [line.split("WARNING ")[1] for line in stream.getvalue().splitlines()]
     lost = "7 log lines were dropped: the log was read too slowly"
-    assert words == ["line 0", "line 1", lost, "line 2", "line 3"]
+    assert words == ["line 0", "line 1", "line 2", "line 3", lost]
 
 
 def test_a_log_whose_reader_is_gone_is_no_problem():

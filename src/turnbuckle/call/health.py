@@ -255,5 +255,7 @@ class HealthBook:
     def order(self, routes: tuple[RouteName, ...], now: float) -> tuple[RouteName, ...]:
         """The same routes: first the usable ones as they stand, then those that rest, soonest back first."""
         resting = [route for route in routes if not self.usable(route, now)]
+        if not resting:
+            return routes
         resting.sort(key=lambda route: self.of(route).benched_until or 0.0)
         return (*(route for route in routes if self.usable(route, now)), *resting)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, TextIO, cast
 
 import msgspec
 
@@ -53,6 +53,7 @@ _LINE = 8_000  # characters of a message
 _TRACE = 100  # lines of a stack trace; its end tells most
 _PATIENCE = 2.0
 _REST = 0.02  # seconds in which lines gather, once one was written: each wake-up of a thread costs the others
+_AT_ONCE = 100  # lines that are written in one piece
 _SHORT = 80  # characters of a field that is remembered
 _REMEMBERED = 512
 _OWN_ID = re.compile(r"(?:[a-z]\d{8}-\d{6}-[0-9a-f]{12}|req_[0-9a-f]{24})")
@@ -195,16 +196,30 @@ class LineWriter(logging.Handler):
 
     def _write(self) -> None:
         told = 0
-        while (line := self._lines.get()) is not None:
+        is_open = True
+        while is_open:
+            lines = self._gathered()
+            if is_open := lines[-1] is not None:
+                lines.append("")
+            else:
+                lines[-1] = ""
             if self.lost > told:
-                line, told = f"{line}\n{self._told(self.lost - told)}", self.lost
+                lines[-1], told = f"{self._told(self.lost - told)}\n", self.lost
             try:
-                self._stream.write(f"{line}\n")
-                if self._lines.empty():
-                    self._stream.flush()
-                    self._closing.wait(_REST)
+                self._stream.write("\n".join(cast(list[str], lines)))
+                self._stream.flush()
             except (OSError, ValueError):  # the other end is closed
-                self.lost += 1
+                self.lost += len(lines) - 1
+            if self._lines.empty():
+                self._closing.wait(_REST)
+
+    def _gathered(self) -> list[str | None]:
+        """What waits to be written, up to the word that nothing follows. It goes out in one piece: each write
+        makes this thread and the loop wait for each other."""
+        lines = [self._lines.get()]
+        while lines[-1] is not None and len(lines) < _AT_ONCE and not self._lines.empty():
+            lines.append(self._lines.get())
+        return lines
 
     def _told(self, lost: int) -> str:
         words = f"{lost} log lines were dropped: the log was read too slowly"

@@ -411,15 +411,16 @@ class Driver:
         price = await self._prices.of(route) if isinstance(said[-1], (Ended, Cut)) else None
         noticed = [Noticed(self._wall(), attempt, notice)] if notice else []
         await self._log.append([*noticed, self._streamed(attempt, said, price)])
-        await asyncio.sleep(0)  # whoever reads it has the word before the turn goes on
 
     def _usable(self, wanted: RouteName) -> RouteName:
         """`wanted`, or who stands in while it rests. Never a route that this turn has given up on: two dead
         ones would stand in for each other until all calls are spent."""
         failed = self.turn.failed_routes
+        first = self._model.choose(wanted)
+        if first not in failed:
+            return first
         left = (route.name for route in self._policy.routes if route.name not in failed)
-        chosen = (self._model.choose(name) for name in (wanted, *left))
-        return next((name for name in chosen if name not in failed), wanted)
+        return next((name for name in map(self._model.choose, left) if name not in failed), wanted)
 
     def _streamed(self, attempt: int, said: tuple[Event, ...], price: Price | None) -> Streamed:
         """With a last word that decides nothing yet goes what the decision must know of the routes."""

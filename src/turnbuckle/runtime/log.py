@@ -79,6 +79,9 @@ BaseOf = Callable[[RunStarted], Awaitable[Base]]
 MOST_ADDED = 8 << 20
 """Bytes of what a run added that are told beside its end. More is read from its facts."""
 _LAST_WORDS = (Ended, Cut)
+_ASKED = 4
+"""Passes of the loop after which the request of a run that has begun is on its way: its driver goes on in the
+next one, sends it by a task, and that one writes it by another."""
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 5.0  # a store that is mended is used again within a few seconds
 
@@ -196,12 +199,16 @@ class RunLog:
                 return False
             facts = self._marked(self._with_added(facts))
             items = [encode(fact) for fact in facts]
-            self.head = await self._stored(items, grade, note, waits)
-            self._folded = self.head
-            if self.elapsed is not None:
-                self._marked_at = self.elapsed()  # what the store took is nobody's work
-            for fact in facts:
-                self._take_in(fact)
+            head = await self._stored(items, grade, note, waits)
+            try:
+                if type(facts[-1]) is Streamed:
+                    await asyncio.sleep(0)  # whoever reads it has the word before anything is made of it here
+            finally:
+                self.head = self._folded = head
+                if self.elapsed is not None:
+                    self._marked_at = self.elapsed()  # what the store took is nobody's work
+                for fact in facts:
+                    self._take_in(fact)
         return True
 
     async def begin(self, facts: Sequence[Fact]) -> None:
@@ -236,17 +243,20 @@ class RunLog:
             if self.elapsed is not None:
                 self._marked_at = self.elapsed()
             if self._watch is not None:
-                # The model is asked first: by the driver in the next pass of the loop, by a task of its own
-                # in the one after that.
                 self._untold = facts
-                loop = asyncio.get_running_loop()
-                loop.call_soon(loop.call_soon, self._tell_beginning)
+                self._tell_beginning_after(_ASKED)
         except BaseException:
             self._mistake = RuntimeError(f"the beginning of the run {self.stream} was not stored")
             raise
         finally:
             self._beginning = None
             self._lock.release()
+
+    def _tell_beginning_after(self, passes: int) -> None:
+        if passes:
+            asyncio.get_running_loop().call_soon(self._tell_beginning_after, passes - 1)
+        else:
+            self._tell_beginning()
 
     def _tell_beginning(self) -> None:
         facts, self._untold = self._untold, []

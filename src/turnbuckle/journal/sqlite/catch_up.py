@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from turnbuckle.journal.port import Damaged, Grade, StorageError
 from turnbuckle.journal.sqlite import rows
-from turnbuckle.journal.sqlite.committer import Committer, PendingWrite
+from turnbuckle.journal.sqlite.committer import IN_THREAD, Committer, PendingWrite
 from turnbuckle.journal.trouble import TroubleBook
 
 CATCH_UP = 0.5  # seconds behind a commit
@@ -56,6 +56,7 @@ class CatchUp:
     def _work(self, grade: Grade) -> PendingWrite:
         work = PendingWrite((), grade, [], list(self._statements), self._done)
         work.alone = True
+        work.size = IN_THREAD
         return work
 
     def _done(self, error: StorageError | None) -> None:

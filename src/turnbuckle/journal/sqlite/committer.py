@@ -30,7 +30,7 @@ from msgspec import UNSET
 
 from turnbuckle.journal.live import Live
 from turnbuckle.journal.port import Closed, Grade, IndexUpdate, StorageError, StorageFull
-from turnbuckle.journal.sqlite.database import SqlConnection, transaction, translated
+from turnbuckle.journal.sqlite.database import SqlConnection, translated
 from turnbuckle.journal.sqlite.rows import INSERT_ITEM, INSERT_ITEMS, ItemRow, Statement
 
 BATCH_ROWS = 2000
@@ -216,14 +216,28 @@ class Committer:
                 self._tell_idle()
             return
         if self._is_quick(batch):
-            self._settle(batch, self._store(batch, Grade.FLUSHED))
-            if self._line:
-                self._flush_soon()
-            else:
-                self._tell_idle()
+            self._settle_here(batch, self._store(batch, Grade.FLUSHED))
         else:
-            grade = Grade.SYNCED if any(work.grade is Grade.SYNCED for work in batch) else Grade.FLUSHED
+            self._store_beside(batch)
+
+    def _store_beside(self, batch: list[Work]) -> None:
+        """Commit in the thread. Of a small batch the statements are made here: the thread would wait for the
+        interpreter behind each of them, and the loop for the thread."""
+        grade = Grade.SYNCED if any(work.grade is Grade.SYNCED for work in batch) else Grade.FLUSHED
+        size = sum([work.size for work in batch])
+        if self._seconds > SLOW or size > INLINE_BYTES or _lone_rows(batch):
             self._hand_over(lambda: self._store(batch, grade), batch)
+        elif (error := self._make(batch, grade)) is not None:
+            self._settle_here(batch, error)
+        else:
+            self._hand_over(lambda: self._finish(batch), batch)
+
+    def _settle_here(self, batch: list[Work], error: StorageError | None) -> None:
+        self._settle(batch, error)
+        if self._line:
+            self._flush_soon()
+        else:
+            self._tell_idle()
 
     def _gathers(self) -> bool:
         """Whether to wait for another pass of the loop before the disk is waited for: while more and more
@@ -322,33 +336,57 @@ class Committer:
         return error
 
     def _write(self, batch: Sequence[Work], grade: Grade) -> StorageError | None:
-        connection = self._connection
+        rows = _lone_rows(batch)
+        if not rows:
+            return self._make(batch, grade) or self._finish(batch)
+        values = rows[0] if len(rows) == 1 else [value for row in rows for value in row]
         try:
-            if connection.in_transaction:  # the rollback of an earlier batch failed
-                connection.execute("ROLLBACK")
-            self._check()
-            if grade is not self._level:
-                connection.execute(
-                    "PRAGMA synchronous=FULL" if grade is Grade.SYNCED else "PRAGMA synchronous=NORMAL"
-                )
-                self._level = grade
-            lone = [work.row for work in batch if isinstance(work, LoneItem)]
-            if len(lone) == len(batch) <= len(INSERT_ITEMS):  # a statement alone is a transaction
-                if len(lone) == 1:
-                    connection.execute(INSERT_ITEM, lone[0])
-                else:
-                    connection.execute(INSERT_ITEMS[len(lone) - 1], [value for row in lone for value in row])
-            elif len(batch) == 1 and len(batch[0].rows) == 1 and not batch[0].statements:
-                connection.execute(INSERT_ITEM, batch[0].rows[0])
-            else:
-                with transaction(connection):
-                    _execute(connection, batch)
-        except StorageError as error:
-            return error
-        except Exception as error:  # whatever it is, those who wait must hear of it
-            return translated(error)
-        self._pages += 2 + sum([2 + work.size // _PAGE for work in batch])
+            self._prepare(grade)
+            self._connection.execute(INSERT_ITEMS[len(rows) - 1], values)
+        except Exception as error:
+            return _told_as(error)
+        self._count(batch)
         return None
+
+    def _prepare(self, grade: Grade) -> None:
+        connection = self._connection
+        if connection.in_transaction:  # the rollback of an earlier batch failed
+            connection.execute("ROLLBACK")
+        self._check()
+        if grade is not self._level:
+            connection.execute(
+                "PRAGMA synchronous=FULL" if grade is Grade.SYNCED else "PRAGMA synchronous=NORMAL"
+            )
+            self._level = grade
+
+    def _make(self, batch: Sequence[Work], grade: Grade) -> StorageError | None:
+        """All of a transaction but its end."""
+        try:
+            self._prepare(grade)
+            self._connection.execute("BEGIN IMMEDIATE")
+            _execute(self._connection, batch)
+        except Exception as error:
+            return self._rolled_back(error)
+        return None
+
+    def _finish(self, batch: Sequence[Work]) -> StorageError | None:
+        try:
+            self._connection.execute("COMMIT")
+        except Exception as error:
+            return self._rolled_back(error)
+        self._count(batch)
+        return None
+
+    def _rolled_back(self, error: Exception) -> StorageError:
+        try:
+            if self._connection.in_transaction:  # some errors have already rolled back
+                self._connection.execute("ROLLBACK")
+        except Exception as another:
+            return _told_as(another)
+        return _told_as(error)
+
+    def _count(self, batch: Sequence[Work]) -> None:
+        self._pages += 2 + sum([2 + work.size // _PAGE for work in batch])
 
     def _checkpoint(self, mode: str) -> StorageError | None:
         """Fold the log into the file. If that fails the log just stays longer; the next one tries again. Of
@@ -397,6 +435,19 @@ class Committer:
                 self._lone -= isinstance(work, LoneItem)
         self._line = staying
         return following
+
+
+def _lone_rows(batch: Sequence[Work]) -> list[ItemRow]:
+    """The items of a batch for which one statement is enough, which is a transaction by itself. Else none."""
+    if len(batch) == 1 and len(batch[0].rows) == 1 and not batch[0].statements:
+        return batch[0].rows
+    rows = [work.row for work in batch if isinstance(work, LoneItem)]
+    return rows if len(rows) == len(batch) <= len(INSERT_ITEMS) else []
+
+
+def _told_as(error: Exception) -> StorageError:
+    """Whatever it is, those who wait must hear of it."""
+    return error if isinstance(error, StorageError) else translated(error)
 
 
 def weight(note: IndexUpdate | None, *, is_new: bool = False) -> int:
