@@ -9,8 +9,6 @@ without spaces between words, as Chinese, Japanese and Thai, are found by any pa
 import re
 import unicodedata
 
-from msgspec import structs
-
 from turnbuckle.journal.port import MAX_WORDS, IndexUpdate
 
 MOST_WORDS = 16  # of one question; nobody remembers more
@@ -27,6 +25,8 @@ _SNIPPET_SIGNS = 120  # of a text without spaces
 
 def kept(text: str) -> str:
     """A text that any store takes: without half characters and zero bytes."""
+    if text.isascii() and "\0" not in text:
+        return text
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", " ")
 
 
@@ -38,8 +38,12 @@ def kept_words(text: str) -> str:
 def kept_fields(note: IndexUpdate) -> dict[str, str]:
     """The texts of a note by name, as any store takes them. Somebody may have said 31 MB of words: what is
     not kept of them is not looked at either."""
-    given = {name: text for name, text in structs.asdict(note).items() if isinstance(text, str)}
-    return {name: (kept_words if name == "words" else kept)(text) for name, text in given.items()}
+    fields: dict[str, str] = {}
+    for name in note.__struct_fields__:
+        text = getattr(note, name)
+        if isinstance(text, str):
+            fields[name] = kept_words(text) if name == "words" else kept(text)
+    return fields
 
 
 def asked_words(question: str) -> list[str]:

@@ -93,12 +93,13 @@ class _Form(logging.Formatter):
         super().__init__()
         self._redactor = redactor
         # Ids, routes and the like come again with every line of a run.
-        self._short = functools.lru_cache(_REMEMBERED)(self._clean)
+        self._short = functools.lru_cache(_REMEMBERED)(self._clean_short)
 
     def _clean_field(self, text: str) -> str:
-        if _OWN_ID.fullmatch(text):  # chance, and nothing else
-            return text
         return self._short(text) if len(text) <= _SHORT else self._clean(text)
+
+    def _clean_short(self, text: str) -> str:
+        return text if _OWN_ID.fullmatch(text) else self._clean(text)  # an id is chance, and nothing else
 
     def _message(self, record: logging.LogRecord) -> str:
         """Lines of ours say the same again and again, with other numbers in it."""
@@ -120,7 +121,8 @@ class _Form(logging.Formatter):
         for name in _FIELDS:
             value = told.get(name) or (request_id.get() if name == "request_id" else "")
             if value:
-                found[name] = self._clean_field(str(value))
+                text = str(value)
+                found[name] = self._short(text) if len(text) <= _SHORT else self._clean(text)
         return found
 
     def _trace(self, record: logging.LogRecord) -> list[str]:

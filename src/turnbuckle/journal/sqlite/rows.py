@@ -13,6 +13,7 @@ from typing import Any
 from zlib import crc32
 
 from turnbuckle.journal.port import (
+    MAX_WORDS,
     READ_BYTES,
     Damaged,
     IndexUpdate,
@@ -25,7 +26,7 @@ from turnbuckle.journal.port import (
 )
 from turnbuckle.journal.sqlite.checksums import SUM_BITS, SUM_MASK, checksum, seed
 from turnbuckle.journal.sqlite.database import SqlConnection, transaction
-from turnbuckle.journal.words import kept_fields, kept_words
+from turnbuckle.journal.words import kept_fields
 
 ItemRow = tuple[int, int, int, bytes]
 Statement = tuple[str, tuple[Any, ...]]
@@ -228,7 +229,7 @@ def set_note(key: int, note: IndexUpdate, now: float) -> list[Statement]:
         statements.append(("DELETE FROM word WHERE stream = ? AND is_title = 1", (key,)))
     for is_title, text in ((1, fields.get("title", "")), (0, words)):
         if text:
-            values = (key, is_title, kept_words(text))
+            values = (key, is_title, text[:MAX_WORDS])
             statements.append(("INSERT INTO word(stream, is_title, text) VALUES(?, ?, ?)", values))
     return statements
 
