@@ -47,6 +47,64 @@ def test_seen_items_are_stored_without_a_thread_and_sure_ones_never_on_the_loop(
     run(main())
 
 
+def test_of_a_small_batch_only_the_commit_is_made_in_the_thread(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        await bench.claim("run")
+        await bench.append("run", [b"first"])
+        bench.watched.log.clear()
+        await bench.append("run", [b"x", b"y"], 1)
+        places = [("COMMIT" if sql == "COMMIT" else "", on_loop) for sql, on_loop in bench.watched.log]
+        assert (set(places[:-1]), places[-1]) == ({("", True)}, ("COMMIT", False))
+        bench.watched.log.clear()
+        await bench.append("run", [b"x" * committer.INLINE_BYTES, b"y"], 3)
+        assert not any(on_loop for _, on_loop in bench.watched.log)
+        await bench.journal.close()
+
+    run(main())
+
+
+@pytest.mark.requirement("E10")
+@pytest.mark.parametrize("broken", ["INSERT INTO item", "COMMIT"])
+def test_a_small_batch_that_fails_where_it_is_made_or_committed_leaves_nothing_and_is_tried_again(
+    broken, tmp_path
+):
+    async def main():
+        bench = Bench(tmp_path)
+        await bench.claim("run")
+        await bench.append("run", [b"first"])
+        bench.watched.breaks = broken
+        with pytest.raises(StorageFailed):
+            await bench.append("run", [b"x", b"y"], 1)
+        assert not bench.watched.in_transaction
+        bench.watched.breaks = ""
+        assert await bench.append("run", [b"x", b"y"], 1) == 3
+        stored = [item.data for item in await bench.journal.read("run")]
+        await bench.journal.close()
+        return stored
+
+    assert asyncio.run(asyncio.wait_for(main(), 100)) == [b"first", b"x", b"y"]
+
+
+def test_a_batch_that_is_made_slowly_leaves_the_loop(tmp_path):
+    """As beside a stranger who has locked the file, for whom each beginning of a transaction waits."""
+
+    async def main():
+        bench = Bench(tmp_path)
+        await bench.claim("run")
+        head = await bench.append("run", [b"first"])
+        bench.seconds = 5.0
+        places = []
+        for _ in range(2):
+            bench.watched.log.clear()
+            head = await bench.append("run", [b"x", b"y"], head)
+            places.append({on_loop for sql, on_loop in bench.watched.log if sql != "COMMIT"})
+        await bench.journal.close()
+        return places
+
+    assert asyncio.run(asyncio.wait_for(main(), 100)) == [{True}, {False}]
+
+
 def test_commits_that_have_become_slow_leave_the_loop_until_they_are_quick_again(tmp_path):
     async def main():
         bench = Bench(tmp_path)

@@ -247,9 +247,11 @@ class Stuck(io.StringIO):
     def __init__(self) -> None:
         super().__init__()
         self.entered, self.drained = threading.Event(), threading.Event()
+        self.writes = 0
 
     def write(self, text: str) -> int:
         self.entered.set()
+        self.writes += 1
         assert self.drained.wait(100)
         return super().write(text)
 
@@ -270,6 +272,22 @@ def test_a_log_that_nobody_reads_holds_nobody_up_and_says_what_was_lost():
     words = [line.split("WARNING ")[1] for line in stream.getvalue().splitlines()]
     lost = "7 log lines were dropped: the log was read too slowly"
     assert words == ["line 0", "line 1", "line 2", "line 3", lost]
+
+
+def test_lines_that_wait_are_written_in_one_piece_and_none_of_them_late():
+    stream = Stuck()
+    writer = LineWriter(stream, PlainForm(Redactor()))
+    logger = logging.Logger("busy")
+    logger.addHandler(writer)
+    logger.warning("line 0")
+    assert stream.entered.wait(100)
+    for number in range(1, 251):
+        logger.warning("line %d", number)
+    stream.drained.set()
+    writer.close()
+    words = [line.split("WARNING ")[1] for line in stream.getvalue().splitlines()]
+    assert words == [f"line {number}" for number in range(251)]
+    assert stream.writes <= 5
 
 
 def test_a_log_whose_reader_is_gone_is_no_problem():

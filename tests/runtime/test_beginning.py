@@ -32,6 +32,8 @@ from turnbuckle.vocab.tooling import ToolOutcome
 
 POLICY = Policy((RouteFacts(RouteName("r"), "openai_chat", "m"),))
 PASSES = 50
+SENDING = 2
+"""Passes of the loop until a request is on its way: a task makes it, and another one writes it."""
 
 
 class SlowStore(MemoryJournal):
@@ -63,14 +65,16 @@ class Told(Rehearsal):
         super().__init__()
         self.asked = self.closed = 0
         self.hold: asyncio.Event | None = None
-        self.when_asked: Callable[[], None] = lambda: None
+        self.when_sent: Callable[[], None] = lambda: None
         self._replies = iter((called(("c1", "shell", '{"command":"x"}')), said("Done.")))
 
     async def attempt(
         self, route: RouteName, request: ModelRequest, stop: StopSignal
     ) -> AsyncIterator[list[Event]]:
         self.asked += 1
-        self.when_asked()
+        for _ in range(SENDING):
+            await asyncio.sleep(0)
+        self.when_sent()
         try:
             if self.hold is not None:
                 await self.hold.wait()
@@ -208,7 +212,7 @@ def test_the_model_is_asked_before_onlookers_hear_of_the_run_and_they_hear_all_i
     async def main() -> bool:
         place = Place(clock)
         heard: list[list[type]] = []
-        place.model.when_asked = lambda: heard.append(list(place.seen))
+        place.model.when_sent = lambda: heard.append(list(place.seen))
         beginning = await place.begun()
         place.journal.gate.set()
         running = await beginning
@@ -242,12 +246,13 @@ def test_onlookers_hear_of_a_run_whose_model_says_nothing():
     assert clock.run(main, quiet=0)
 
 
-def test_whoever_reads_has_the_last_words_before_the_turn_goes_on():
+def test_whoever_reads_has_the_last_words_before_anything_is_made_of_them():
     clock = VirtualClock()
 
     async def main() -> bool:
         place = Place(clock)
         looks: list[type] = []
+        onlookers: list[list[type]] = []
 
         async def read(run: RunId) -> None:
             after = 0
@@ -256,12 +261,15 @@ def test_whoever_reads_has_the_last_words_before_the_turn_goes_on():
                 items = await place.journal.read(run, after)
                 after = items[-1].seq
                 looks.append(type(decode(items[-1].data)))
+                onlookers.append(list(place.seen))
 
         beginning = await place.begun()
         place.journal.gate.set()
         running = await beginning
         await asyncio.gather(read(running.run), running.outcome())
         assert looks[-2:] == [Streamed, RunEnded]
+        assert onlookers[-2][-1] is ModelAsked  # nobody else had made anything of these words
+        assert place.seen[-2:] == [Streamed, RunEnded]
         return True
 
     assert clock.run(main, quiet=0)

@@ -416,11 +416,10 @@ class Driver:
         """`wanted`, or who stands in while it rests. Never a route that this turn has given up on: two dead
         ones would stand in for each other until all calls are spent."""
         failed = self.turn.failed_routes
-        first = self._model.choose(wanted)
-        if first not in failed:
+        if (first := self._model.choose(wanted)) not in failed:
             return first
-        left = (route.name for route in self._policy.routes if route.name not in failed)
-        return next((name for name in map(self._model.choose, left) if name not in failed), wanted)
+        others = [self._model.choose(route.name) for route in self._policy.routes if route.name not in failed]
+        return next((name for name in others if name not in failed), wanted)
 
     def _streamed(self, attempt: int, said: tuple[Event, ...], price: Price | None) -> Streamed:
         """With a last word that decides nothing yet goes what the decision must know of the routes."""

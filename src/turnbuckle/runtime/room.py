@@ -60,7 +60,7 @@ class RoomKeeper:
         conversation cannot be made small enough for it, and another one takes it. `usable` is who answers for
         a route."""
         full: list[tuple[RouteFacts, RequestSize]] = []
-        wanted = (ask.route, *(route.name for route in policy.routes))
+        wanted = dict.fromkeys((ask.route, *(route.name for route in policy.routes)))
         for route in map(policy.route, dict.fromkeys(map(usable, wanted))):
             size = await self.size(turn, policy, route, ask, own)
             if not isinstance(size.first, GiveUp):

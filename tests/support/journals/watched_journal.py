@@ -20,9 +20,11 @@ class Watched:
         self.gate.set()
         self.broken = False
         self.folds = True
+        self.breaks = ""  # statements that begin so fail
 
     def execute(self, sql, parameters=()):
         self.log.append((sql, threading.current_thread() is threading.main_thread()))
+        self._break(sql)
         if "wal_checkpoint" in sql and not self.folds:
             raise sqlite3.OperationalError("disk I/O error")
         if sql == "COMMIT":
@@ -33,7 +35,12 @@ class Watched:
 
     def executemany(self, sql, parameters):
         self.log.append((sql, threading.current_thread() is threading.main_thread()))
+        self._break(sql)
         return self.inner.executemany(sql, parameters)
+
+    def _break(self, sql: str) -> None:
+        if self.breaks and sql.startswith(self.breaks):
+            raise sqlite3.OperationalError("disk I/O error")
 
     @property
     def in_transaction(self) -> bool:

@@ -9,8 +9,10 @@ beside it, never both at once. Whoever has it is said to have the turn.
   it stands. If more of them come in the same pass of the loop they are gathered and committed together when
   the pass ends. Where such commits have become slow, a disk that must write before it takes more, they go to
   the thread until they are quick again.
-- A `SYNCED` work waits for the disk, so it goes to the thread. Everything that comes meanwhile waits in a
-  line and is the next batch: the slower the disk, the larger the batches.
+- A `SYNCED` work waits for the disk, so its commit goes to the thread. Everything that comes meanwhile waits
+  in a line and is the next batch: the slower the disk, the larger the batches. What a small batch consists of
+  is made on the loop before that: behind each statement the thread would wait for the interpreter, and the
+  loop for the thread.
 - Checkpoints sync twice, so they too happen in the thread.
 
 Whoever brings a work waits until it is stored, so a writer that outruns the disk is slowed, and the line is
@@ -221,13 +223,17 @@ class Committer:
             self._store_beside(batch)
 
     def _store_beside(self, batch: list[Work]) -> None:
-        """Commit in the thread. Of a small batch the statements are made here: the thread would wait for the
-        interpreter behind each of them, and the loop for the thread."""
+        """Commit in the thread, and all else too if that may take long or is a single statement."""
         grade = Grade.SYNCED if any(work.grade is Grade.SYNCED for work in batch) else Grade.FLUSHED
         size = sum([work.size for work in batch])
         if self._seconds > SLOW or size > INLINE_BYTES or _lone_rows(batch):
             self._hand_over(lambda: self._store(batch, grade), batch)
-        elif (error := self._make(batch, grade)) is not None:
+            return
+        began = self._stopwatch()
+        error = self._make(batch, grade)
+        if (took := self._stopwatch() - began) > SLOW:
+            self._note(took)
+        if error is not None:
             self._settle_here(batch, error)
         else:
             self._hand_over(lambda: self._finish(batch), batch)
@@ -332,8 +338,11 @@ class Committer:
         began = self._stopwatch()
         error = self._write(batch, grade)
         if grade is Grade.FLUSHED:  # also if it failed: that may take as long
-            self._seconds += (self._stopwatch() - began - self._seconds) * _NEWEST
+            self._note(self._stopwatch() - began)
         return error
+
+    def _note(self, took: float) -> None:
+        self._seconds += (took - self._seconds) * _NEWEST
 
     def _write(self, batch: Sequence[Work], grade: Grade) -> StorageError | None:
         rows = _lone_rows(batch)
