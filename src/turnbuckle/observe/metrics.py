@@ -87,9 +87,8 @@ class Metrics:
         self.know(endpoints=endpoints, routes=routes, tools=tools)
         self._active: set[RunId] = set()
         self._children: dict[tuple[Any, tuple[str, ...]], Any] = {}
-        self._counted: dict[
-            Any, float
-        ] = {}  # since somebody last looked: the library's own steps cost ten times as much
+        # Since somebody last looked: the library's own steps cost ten times as much.
+        self._counted: dict[Any, float] = {}
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._make_run_metrics()
