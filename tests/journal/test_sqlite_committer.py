@@ -7,6 +7,7 @@ from support.journals.watched_journal import Bench, run
 from support.server.live_server import eventually
 
 from turnbuckle.journal.port import (
+    Changes,
     Claim,
     Fenced,
     Grade,
@@ -173,6 +174,10 @@ def test_words_are_never_put_into_the_index_or_taken_out_of_it_on_the_loop(tmp_p
             await bench.journal.note("run", note)
             head = await bench.journal.head("run")
             await bench.journal.append("run", [b"x"], after=head, epoch=0, grade=Grade.FLUSHED, note=note)
+            assert not any(on_loop for sql, on_loop in bench.watched.log if "stream" in sql)
+        for note in IndexUpdate(title="sea"), IndexUpdate(words="", forgotten=True):
+            bench.watched.log.clear()
+            assert await bench.journal.change_all(Changes(notes=[("run", note)]))
             assert not any(on_loop for sql, on_loop in bench.watched.log if "stream" in sql)
         bench.watched.log.clear()
         await bench.journal.note("run", IndexUpdate(status="idle", words="the sun"))

@@ -369,6 +369,7 @@ class SqliteJournal(LiveWrites):
             self._store_claim(live.name)
         lives = tuple(live for live, _ in parts)
         work = PendingWrite(lives, Grade.SYNCED, [row for _, new in parts for row in new], statements, settle)
+        work.size = max(work.size, IN_THREAD)  # rare, and it may take out many words
         await self._committer.commit(work)
 
     def _known(self, stream: str) -> Live:
