@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+import sys
 
 import pytest
 from support.processes.commands import command
@@ -98,6 +100,47 @@ def test_a_message_may_have_many_lines(how, terminal, tmp_path):
         chat.wait_for("completed after")
         assert behind.provider.requests[0].body["messages"][-1]["content"] == "one\ntwo\nthree"
         _leave(chat)
+
+
+_MARKS_PASTES, _MARKS_NONE = "\x1b[?2004h", "\x1b[?2004l"
+
+
+@pytest.mark.requirement("H2")
+def test_the_terminal_marks_what_is_pasted_from_the_first_line_to_the_last_also_while_something_is_printed(
+    terminal,
+):
+    """Else lines that are pasted in such a moment are sent one by one."""
+    chat = terminal().turnbuckle("chat")
+    chat.wait_for(READY)
+    assert chat.written.index(_MARKS_PASTES) < chat.written.index("session s")
+    _enter(chat, "show markdown")
+    chat.wait_for("completed after")
+    assert _MARKS_NONE not in chat.written
+    _leave(chat)
+    assert chat.written.rindex(_MARKS_NONE) > chat.written.rindex(_MARKS_PASTES)
+
+
+@pytest.mark.requirement("H2")
+def test_a_chat_that_steps_aside_gives_the_terminal_back_and_takes_it_again(terminal):
+    chat = terminal().start("bash", "--norc", "--noprofile", "--noediting", "-i")
+    chat.type(shlex.join([sys.executable, "-m", "turnbuckle.cli.main", "chat"]))
+    chat.send("Enter")
+    chat.wait_for(READY)
+    chat.send("C-z")
+    chat.wait_for("Stopped")
+    assert chat.written.rindex(_MARKS_NONE) > chat.written.rindex(_MARKS_PASTES)
+    chat.type("fg")
+    chat.send("Enter")
+    chat.wait_until(lambda _: chat.written.rindex(_MARKS_PASTES) > chat.written.rindex(_MARKS_NONE))
+    chat.paste("show\nmarkdown")
+    chat.wait_for("markdown")
+    assert "completed" not in chat.text()
+    chat.send("C-c")
+    chat.send("C-d")
+    chat.wait_for("to continue:")
+    chat.type("exit")
+    chat.send("Enter")
+    assert chat.code() == 0
 
 
 @pytest.mark.requirement("H2")

@@ -23,6 +23,7 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
 from turnbuckle.cli.backend import SessionBackend
+from turnbuckle.cli.chat.chat_output import ChatOutput, chat_output
 from turnbuckle.cli.chat.completion import ChatCompleter
 from turnbuckle.cli.chat.controller import ChatController
 from turnbuckle.cli.chat.pastes import CHANGED, FoldedPastes
@@ -80,6 +81,7 @@ class TerminalFront:
         self._talk: ChatController | None = None
         self._pastes = FoldedPastes()
         self._completer = ChatCompleter(place, files)
+        self._output = output if output is not None else chat_output()
         style = Style.from_dict({**_PLAIN, **({"quiet": "ansibrightblack", **_COLORS} if color else {})})
         self._session: PromptSession[str] = PromptSession(
             self._message,
@@ -88,7 +90,6 @@ class TerminalFront:
             completer=self._completer,
             complete_while_typing=Condition(self._completes),
             search_ignore_case=True,
-            enable_suspend=True,
             erase_when_done=True,
             key_bindings=self._keys(),
             prompt_continuation="  ",
@@ -96,7 +97,7 @@ class TerminalFront:
             style=style,
             color_depth=None if color else ColorDepth.DEPTH_1_BIT,
             input=input,
-            output=output,
+            output=self._output,
         )
         self._session.app.min_redraw_interval = REDRAW
         self._session.app.ttimeoutlen = self._session.app.timeoutlen = ESCAPE_ALONE
@@ -240,7 +241,16 @@ class TerminalFront:
         def _(event: KeyPressEvent) -> None:
             event.app.exit(result="quit")
 
+        @keys.add("c-z")
+        def _(event: KeyPressEvent) -> None:
+            self._give_back()
+            event.app.suspend_to_background()
+
         return keys
+
+    def _give_back(self) -> None:
+        if isinstance(self._output, ChatOutput):
+            self._output.give_back()
 
     def _folded_before(self) -> str:
         return self._pastes.sign_before(self._session.default_buffer.document.text_before_cursor)
@@ -309,6 +319,8 @@ class TerminalFront:
 
     async def run(self) -> Literal["quit", "leave"]:
         """Until somebody leaves: in good order, or at once."""
+        self._output.enable_bracketed_paste()  # what is pasted at the very first is a paste, too
+        self._output.flush()
         tasks = [asyncio.create_task(self._print_all()), asyncio.create_task(self._tick())]
         try:
             left = await self._session.prompt_async()
@@ -318,6 +330,7 @@ class TerminalFront:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+            self._give_back()
         self._print_soon(Break())  # what is still open was shown, and is not taken away with the live part
         await self._print()
         return "leave" if left == "leave" else "quit"
