@@ -365,11 +365,18 @@ def test_the_claim_of_a_stream_that_begins_is_stored_with_its_first_items(tmp_pa
         for _ in range(5):  # whoever begins may do something else first
             await asyncio.sleep(0)
         assert bench.watched.log == []
-        note = IndexUpdate(kind="run")
+        note = IndexUpdate(
+            kind="run", parent="p", title="Moon", status="new", user="u", mark="m", words="the sun"
+        )
         await bench.journal.append("run", [b"a"], after=0, epoch=0, grade=Grade.SYNCED, note=note)
         assert bench.watched.count("COMMIT") == 1
         (row,) = await bench.journal.streams(StreamQuery(name="run"))
-        assert (row.holder, row.kind, row.epoch) == ("one", "run", 0)
+        assert (row.holder, row.epoch) == ("one", 0)
+        assert (row.kind, row.parent, row.title, row.status, row.user, row.mark) == (
+            "run", "p", "Moon", "new", "u", "m",
+        )  # fmt: skip
+        assert [len((await bench.journal.search(word)).hits) for word in ("moon", "sun", "run")] == [1, 1, 0]
+        assert bench.journal.still_mine(claim)
         await bench.journal.close()
 
     run(main())
@@ -386,7 +393,8 @@ def test_a_claim_with_no_items_behind_it_is_stored_all_the_same_and_listed(tmp_p
     run(main())
 
 
-def test_a_beginning_that_can_not_be_stored_leaves_no_claim(tmp_path):
+@pytest.mark.parametrize("note", [None, IndexUpdate(kind="run")])
+def test_a_beginning_that_can_not_be_stored_leaves_no_claim(note, tmp_path):
     async def main():
         bench = Bench(tmp_path)
         claim = await bench.journal.claim("run", "one", 60, begins=True)
@@ -395,7 +403,7 @@ def test_a_beginning_that_can_not_be_stored_leaves_no_claim(tmp_path):
         for _ in range(5):
             await asyncio.sleep(0)
         with pytest.raises(StorageFailed):
-            await bench.append("run", [b"lost"])
+            await bench.journal.append("run", [b"lost"], after=0, epoch=0, grade=Grade.SYNCED, note=note)
         assert not bench.journal.still_mine(claim)
         with pytest.raises(Fenced):
             await bench.append("run", [b"later"])

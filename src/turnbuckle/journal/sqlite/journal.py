@@ -227,9 +227,15 @@ class SqliteJournal(LiveWrites):
         new = _checked(live, items, after, epoch)
         if any(len(item) > READ_BYTES for item in items):
             self._note_large(stream)
-        statements = [] if note is None else rows.set_note(live.key, note, self._wall())
-        size = weight(note, is_new=stream in self._unlisted)
-        await self._commit(live, Grade.SYNCED if live.unsure else grade, new, statements, size=size)
+        is_new = stream in self._unlisted
+        claim = self._take_claim(stream) if is_new and note is not None else None
+        statements: list[rows.Statement] = []
+        if note is not None and claim is not None:
+            statements = rows.make_noted(claim.statements[0], note, self._wall())
+        elif note is not None:
+            statements = rows.set_note(live.key, note, self._wall())
+        sure = Grade.SYNCED if live.unsure else grade
+        await self._commit(live, sure, new, statements, size=weight(note, is_new=is_new), claim=claim)
         if new and live.epoch == epoch:
             live.unsure = False
         return new[-1][1] if new else after

@@ -58,11 +58,16 @@ class LiveWrites(LiveClaims):
         self._accept(live, [])
         self._unlisted[live.name] = PendingWrite((live,), Grade.FLUSHED, [], [row], settle)
 
-    def _store_claim(self, stream: str) -> None:
-        """Put the claim of a new stream on its way, if it waits for its first items."""
+    def _take_claim(self, stream: str) -> PendingWrite | None:
+        """The claim of a new stream, if it waits for its first items, which bring it along."""
         work = self._unlisted.get(stream)
         if work is not None:
             self._unlisted[stream] = None
+        return work
+
+    def _store_claim(self, stream: str) -> None:
+        """Put the claim of a new stream on its way, if it waits for its first items."""
+        if (work := self._take_claim(stream)) is not None:
             self._committer.add(work)
 
     async def _commit_row(
@@ -87,14 +92,19 @@ class LiveWrites(LiveClaims):
         *,
         makes: bool = False,
         size: int = 0,
+        claim: PendingWrite | None = None,
     ) -> None:
         """Store, and keep `live` true to what was stored. From here on the stream is known until it is
-        idle."""
+        idle. The statements may do what a `claim` of the same stream was to do."""
         self._check_open()
         self._accept(live, new)
-        work = PendingWrite(
-            (live,), grade, new, statements, lambda error: self._settle(live, new, error, makes=makes)
-        )
+
+        def settle(error: StorageError | None) -> None:
+            if claim is not None:
+                claim.settle(error)
+            self._settle(live, new, error, makes=makes)
+
+        work = PendingWrite((live,), grade, new, statements, settle)
         work.size = max(work.size, size)
         if self._unlisted:
             self._store_claim(live.name)
