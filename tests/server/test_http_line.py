@@ -133,6 +133,33 @@ def test_a_reader_with_frames_on_their_way_is_cut_off_and_not_told_more(sending,
     assert asyncio.run(main()) == (aborted, True, 1)
 
 
+@pytest.mark.requirement("E5")
+def test_frames_do_not_overtake_others_whose_send_waits_for_its_turn_though_the_line_is_clear_again():
+    sent: list[bytes] = []
+
+    class ClearWire(Wire):
+        def push(self, body: bytes) -> bool:
+            sent.append(body)
+            return True
+
+    async def main():
+        wire, reads = ClearWire(), asyncio.Event()
+
+        async def send(message) -> None:
+            await reads.wait()
+            sent.append(message["body"])
+
+        reader = WaitingReader(wire, send, Lines(), Presence(wire))
+        slow = await begun(reader.write(b"first"))
+        reads.set()  # the client has read, and whoever waited for that had no turn yet
+        pushed = reader.push(b"second")
+        await slow
+        return pushed, list(sent), reader.push(b"second")
+
+    assert asyncio.run(main()) == (False, [b"first"], True)
+    assert sent == [b"first", b"second"]
+
+
 @pytest.mark.requirement("E5", "F2")
 def test_a_beat_does_not_overtake_frames_that_were_drawn_and_not_sent():
     clock, sent = VirtualClock(), []

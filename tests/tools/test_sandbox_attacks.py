@@ -24,8 +24,9 @@ def test_the_workspace_can_be_worked_in(attack: Attack):
     outcome = attack.do(command)
     assert (outcome.status, outcome.text) == ("finished", f"one\n{attack.workspace.resolve()}\n")
     assert (attack.workspace / "d").read_text() == "one\n"
-    assert attack.says("echo x >$TMPDIR/t && cat $TMPDIR/t && echo y >~/u && cat ~/u") == "x\ny\n"
-    assert attack.says("cat $TMPDIR/t ~/u") == "x\ny\n"  # the same session finds it again
+    own = "$TMPDIR/of-a-command"  # whoever has a folder /tmp/t sees it there, too, if the project lies in it
+    assert attack.says(f"echo x >{own} && cat {own} && echo y >~/u && cat ~/u") == "x\ny\n"
+    assert attack.says(f"cat {own} ~/u") == "x\ny\n"  # the same session finds it again
     assert list(attack.home.glob("u")) == []
     assert attack.do("exit 7").exit_code == 7
     assert attack.do("kill -9 $$").exit_code == 137
