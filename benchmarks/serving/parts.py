@@ -31,7 +31,7 @@ LOOP = "loop"
 SEAMS = {
     "read": (
         "aiohttp.client_proto:ResponseHandler.data_received",
-        "turnbuckle.call.transport:_Handler.data_received",
+        "turnbuckle.call.pool:PoolHandler.data_received",
         "turnbuckle.call.attempt:Attempt._arrived",
         "turnbuckle.call.attempt:Attempt._next",
     ),
@@ -86,7 +86,7 @@ SEAMS = {
     ),
     "ask": (
         "turnbuckle.call.attempt:Attempt._begin",
-        "turnbuckle.call.transport:UpstreamExchange._post",
+        "turnbuckle.call.transport:UpstreamExchange._answered",
     ),
     "observe": ("turnbuckle.observe.run_observer:RunObserver.__call__",),
     "log line": ("turnbuckle.observe.logs:LineWriter.emit",),

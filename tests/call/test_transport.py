@@ -21,7 +21,8 @@ from support.calls.attempts import (
 
 from turnbuckle.call.attempt import Attempt
 from turnbuckle.call.limits import StallSettings
-from turnbuckle.call.transport import Connections, check_library, from_exception, open_socket, proxy_for
+from turnbuckle.call.pool import check_library, open_socket, proxy_for
+from turnbuckle.call.transport import Connections, from_exception
 from turnbuckle.lab.script import CutOff, Finish, Raw, Say
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.vocab.events import Event
@@ -385,7 +386,7 @@ class Reader:
 
 
 class Connector:
-    _factory = _loop = ()
+    _factory = _loop = _get = ()
 
 
 @pytest.mark.parametrize("name", ["_buffer", "_buffer_offset", "_http_chunk_splits"])
@@ -396,7 +397,7 @@ def test_a_library_whose_buffers_we_do_not_know_is_refused_at_the_start(monkeypa
         check_library(Reader, Connector())
 
 
-@pytest.mark.parametrize("name", ["_factory", "_loop"])
+@pytest.mark.parametrize("name", ["_factory", "_loop", "_get"])
 def test_a_library_whose_connections_we_do_not_know_is_refused_at_the_start(monkeypatch, name):
     monkeypatch.delattr(Connector, name)
     with pytest.raises(RuntimeError, match=f"its connector has no {name};"):

@@ -32,8 +32,6 @@ from turnbuckle.vocab.tooling import ToolOutcome
 
 POLICY = Policy((RouteFacts(RouteName("r"), "openai_chat", "m"),))
 PASSES = 50
-SENDING = 2
-"""Passes of the loop until a request is on its way: a task makes it, and another one writes it."""
 
 
 class SlowStore(MemoryJournal):
@@ -72,8 +70,6 @@ class Told(Rehearsal):
         self, route: RouteName, request: ModelRequest, stop: StopSignal
     ) -> AsyncIterator[list[Event]]:
         self.asked += 1
-        for _ in range(SENDING):
-            await asyncio.sleep(0)
         self.when_sent()
         try:
             if self.hold is not None:

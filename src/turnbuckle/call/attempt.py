@@ -185,6 +185,7 @@ class Attempt:
             quirks=self._route.quirks,
             choices=self._request.choices,
         )
+        self._others_turn = self._clock.now()  # while the head was waited for
         assert self._exchange is not None
         self._exchange.hand_to(self._arrived)
         return None

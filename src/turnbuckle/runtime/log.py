@@ -79,9 +79,9 @@ BaseOf = Callable[[RunStarted], Awaitable[Base]]
 MOST_ADDED = 8 << 20
 """Bytes of what a run added that are told beside its end. More is read from its facts."""
 _LAST_WORDS = (Ended, Cut)
-_ASKED = 4
+_ASKED = 2
 """Passes of the loop after which the request of a run that has begun is on its way: its driver goes on in the
-next one, sends it by a task, and that one writes it by another."""
+next one, and writes it if a connection is free."""
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 5.0  # a store that is mended is used again within a few seconds
 

@@ -20,9 +20,9 @@ import msgspec
 
 from turnbuckle import __version__
 from turnbuckle.app import consent_of, sandbox_of, servers_of, session_rules
+from turnbuckle.call.pool import proxy_for
 from turnbuckle.call.presets import PRESETS
 from turnbuckle.call.routes import Route, RouteError, resolve
-from turnbuckle.call.transport import proxy_for
 from turnbuckle.cli.doctor.finding import Finding
 from turnbuckle.cli.init.search import models_of
 from turnbuckle.cli.init.trial import findings, try_route

@@ -10,9 +10,10 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
+from turnbuckle.call.pool import proxy_for
 from turnbuckle.call.presets import PRESETS, Preset
 from turnbuckle.call.routes import Route, is_local
-from turnbuckle.call.transport import from_exception, proxy_for
+from turnbuckle.call.transport import from_exception
 from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.wire import failures
 from turnbuckle.wire.registry import PROTOCOLS

@@ -47,9 +47,6 @@ FIRST = 16
 FILL = 64 * 1024
 """Bytes of items that become frames at once, unless one item alone is larger. A slow reader costs about as
 much as what its connection buffers anyway, however large the items are."""
-ASKING = 2
-"""Passes of the loop in which a run that has just begun asks its model. All else can be done while that
-thinks."""
 LARGE = 1 << 18  # bytes sent at once, after which others get a turn
 
 STREAM_HEADERS = (
@@ -220,8 +217,7 @@ class RunStreamer:
         first = FirstWord()
         if not self._hold:
             return first
-        for _ in range(ASKING):
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)  # in which the model is asked; all else can be done while that thinks
         presence = Presence(line)
         self._disconnect.enter(run, on_disconnect)
         stays = True
