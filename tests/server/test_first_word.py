@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from support.narrate.chat_output import chat
 from support.worlds.relay_tasks import RELAY_TASKS
 from support.worlds.tasks import TASKS
 
@@ -71,6 +72,30 @@ BURSTS = [
 def test_so_it_is_whatever_the_first_two_bursts_are(first, second):
     facts = [STARTED, ASKED, Streamed(2.0, 1, first), Streamed(3.0, 1, second)]
     check_after_every_item([Item(seq, encode(fact)) for seq, fact in enumerate(facts, 1)])
+
+
+@pytest.mark.parametrize("first", BURSTS, ids=str)
+@pytest.mark.parametrize("second", BURSTS, ids=str)
+def test_a_stream_behind_the_first_word_says_the_same_as_one_that_decodes_everything(first, second):
+    facts = [STARTED, ASKED, Streamed(2.0, 1, first), Streamed(3.0, 1, second), Streamed(4.0, 1, BURSTS[0])]
+    items = [Item(seq, encode(fact)) for seq, fact in enumerate(facts, 1)]
+    for size in (1, 2, len(items)):
+        word = FirstWord()
+        word.take(items)
+        behind, alone = chat(known=word.known), chat()
+        for at in range(0, len(items), size):
+            assert behind.take(items[at : at + size]) == alone.take(items[at : at + size])
+        assert not word.known
+
+
+def test_what_was_merged_behind_the_first_word_is_decoded_again():
+    items = [Item(seq, encode(fact)) for seq, fact in enumerate((STARTED, ASKED), 1)]
+    burst = Item(3, encode(Streamed(2.0, 1, (TextDelta(0, "Hello"),))))
+    word = FirstWord()
+    word.take([*items, burst])
+    stream = chat(known=word.known)
+    merged = Item(3, encode(Streamed(2.0, 1, (TextDelta(0, "Well, hello"),), merged=2)))
+    assert b"Well, hello" in stream.take([*items, merged])
 
 
 def test_a_notice_of_the_conversation_is_a_first_word():

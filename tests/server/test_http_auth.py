@@ -1,6 +1,7 @@
 """Keys: who may use the server, and when that ends."""
 
 import asyncio
+import itertools
 import os
 import stat
 import threading
@@ -107,6 +108,36 @@ def test_a_key_that_is_made_or_revoked_beside_a_server_counts_at_once(tmp_path):
     beside.revoke(key.id, 1.0)
     with pytest.raises(Problem, match="revoked"):
         auth.caller(bearer(token))
+
+
+class CountedLooks(KeyFile):
+    looks = 0
+
+    def _refresh(self):
+        self.looks += 1
+        super()._refresh()
+
+
+def test_each_request_looks_once_which_keys_there_are(tmp_path):
+    file = CountedLooks(tmp_path)
+    auth = Auth([], file, LOOP)
+    looks = [file.looks]
+
+    def ask(headers):
+        auth.caller(headers)
+        looks.append(file.looks)
+
+    ask({})
+    ask(bearer("anything"))
+    _, token = file.create("one", "ann", 0.0)
+    with pytest.raises(Problem):
+        ask({})
+    looks.append(file.looks)
+    ask(bearer(token))
+    with pytest.raises(Problem):
+        ask(bearer("anything"))
+    looks.append(file.looks)
+    assert [later - sooner for sooner, later in itertools.pairwise(looks)] == [1, 1, 1, 1, 1]
 
 
 @pytest.mark.requirement("F9")

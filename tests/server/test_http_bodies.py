@@ -148,6 +148,16 @@ def test_a_body_that_never_ends_is_given_up():
     assert clock.now() == BODY_SECONDS
 
 
+def test_a_body_that_is_here_is_read_without_a_clock():
+    async def receive():
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    body = Body(receive, {}, 100, BodyBudget(100, 100), "ann", is_here=True)
+    with pytest.raises(StopIteration) as read:
+        body.read().send(None)  # without a loop, and so without a wait
+    assert read.value.value == b"{}"
+
+
 @pytest.mark.requirement("R1")
 def test_a_body_of_too_many_values_is_refused_before_it_is_decoded():
     bomb = b"[" + b"{}," * (SMALL // 2) + b"{}]"

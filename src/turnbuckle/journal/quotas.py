@@ -44,6 +44,9 @@ class QuotaUse(Struct, frozen=True):
 class Quotas(Protocol):
     """The quotas of all owners. What is not awaited is told soon. What is awaited raises StorageError."""
 
+    in_memory: bool
+    """Whether nothing is waited for but what an owner has spent."""
+
     async def take(self, owner: str, per_minute: int, wanted: int, back: int = 0) -> TakenRequests:
         """Take requests out of the owner's minute, as many as are wanted and left. So many of those that were
         taken before were not used, and come `back` first."""
@@ -124,6 +127,8 @@ async def _nothing(owner: str) -> float:
 class MemoryQuotas:
     """The quotas of one process alone. `spent_before` looks up, once a day for each owner, what their runs
     cost that began on this day and have ended."""
+
+    in_memory = True
 
     def __init__(
         self, wall: Callable[[], float], spent_before: Callable[[str], Awaitable[float]] = _nothing

@@ -17,8 +17,10 @@ from turnbuckle.vocab.messages import Message, title_words
 
 def title_of(messages: tuple[Message, ...]) -> str:
     """The task in one line."""
-    said = (title_words(one.parts) for one in messages if one.role == "user" and not one.note)
-    return shortened(next(said, ""))
+    for one in messages:
+        if one.role == "user" and not one.note:
+            return shortened(title_words(one.parts))
+    return ""
 
 
 def asked(run: str, fact: ApprovalAsked, card: int = 0, title: str = "") -> QuestionAsked:

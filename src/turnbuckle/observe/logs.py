@@ -58,7 +58,6 @@ _SHORT = 80  # characters of a field that is remembered
 _REMEMBERED = 512
 _OWN_ID = re.compile(r"(?:[a-z]\d{8}-\d{6}-[0-9a-f]{12}|req_[0-9a-f]{24})")
 _UNWRITTEN = ("_srcfile", "logThreads", "logProcesses", "logMultiprocessing")
-_FIELDS = ("run", "session", "request_id", "event")
 
 
 class _OwnRecord(logging.LogRecord):
@@ -89,6 +88,9 @@ def say(logger: logging.Logger, level: int, words: str, *args: Any, **told: Any)
 class _Form(logging.Formatter):
     """What both forms have in common: each text goes out without secrets."""
 
+    _named: tuple[str, ...] = ("run", "session", "request_id", "event")
+    """What a line belongs to."""
+
     def __init__(self, redactor: Redactor) -> None:
         super().__init__()
         self._redactor = redactor
@@ -106,8 +108,9 @@ class _Form(logging.Formatter):
         args = record.args
         if not (args and isinstance(args, tuple) and hasattr(record, "event")):
             return self._clean(record.getMessage())
-        if not all(isinstance(each, (str, int, float)) for each in args):
-            return self._clean(record.getMessage())
+        for each in args:
+            if not isinstance(each, (str, int, float)):
+                return self._clean(record.getMessage())
         return str(record.msg) % tuple(
             [self._clean_field(each) if isinstance(each, str) else each for each in args]
         )
@@ -118,7 +121,7 @@ class _Form(logging.Formatter):
 
     def _fields(self, record: logging.LogRecord) -> dict[str, str]:
         told, found = record.__dict__, {}
-        for name in _FIELDS:
+        for name in self._named:
             value = told.get(name) or (request_id.get() if name == "request_id" else "")
             if value:
                 text = str(value)
@@ -134,8 +137,10 @@ class _Form(logging.Formatter):
 class PlainForm(_Form):
     """Time, level, message, and behind it what the line belongs to."""
 
+    _named = ("run", "session", "request_id")
+
     def format(self, record: logging.LogRecord) -> str:
-        fields = [f"{name}={value}" for name, value in self._fields(record).items() if name != "event"]
+        fields = [f"{name}={value}" for name, value in self._fields(record).items()]
         line = " ".join([_stamp(record), f"{record.levelname:<7}", self._message(record), *fields])
         return "\n    ".join([line, *self._trace(record)])
 

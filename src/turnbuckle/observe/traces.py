@@ -9,7 +9,7 @@ Without a tracer provider, or where the sampler says no, the run's span does not
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from opentelemetry import context as contexts
@@ -47,6 +47,7 @@ _FINISHES = {
 _NAME = 64  # of a tool that is not known, since a model may call for anything
 _HEADER = "traceparent"
 _propagator = TraceContextTextMapPropagator()
+_NOT_TRACED = nullcontext()
 
 Attributes = dict[str, Any]
 
@@ -60,12 +61,16 @@ def parent_of(headers: Mapping[str, str]) -> Context:
     return _propagator.extract({name.lower(): value for name, value in headers.items()}, context=current)
 
 
-@contextmanager
-def under(headers: Mapping[str, str]) -> Iterator[None]:
+def under(headers: Mapping[str, str]) -> AbstractContextManager[None]:
     """Runs that are started inside become part of the caller's trace. Tasks made inside inherit it."""
-    if not any(name.lower() == _HEADER for name in headers):  # as nearly always, and then nothing changes
-        yield
-        return
+    for name in headers:
+        if len(name) == len(_HEADER) and name.lower() == _HEADER:
+            return _joining(headers)
+    return _NOT_TRACED  # as nearly always, and then nothing changes
+
+
+@contextmanager
+def _joining(headers: Mapping[str, str]) -> Iterator[None]:
     token = contexts.attach(parent_of(headers))
     try:
         yield

@@ -125,6 +125,7 @@ class KeyFile:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._path = folder / FILE
+        self._looked_at = str(self._path)  # with every request, and a `Path` makes a text of itself each time
         self._stamp: tuple[int, int, int] | None = None
         self._keys: tuple[Key, ...] = ()
         self._by_hash: dict[str, Key] = {}
@@ -164,7 +165,7 @@ class KeyFile:
 
     def _refresh(self) -> None:
         try:
-            stat = os.stat(self._path)
+            stat = os.stat(self._looked_at)
             stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         except FileNotFoundError:
             if self._keys or self._stamp is not None:

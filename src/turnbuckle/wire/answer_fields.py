@@ -156,7 +156,8 @@ class CountedFields:
         self._now |= counted
 
     def next_call(self) -> None:
-        self._before, self._now = self.total(), {}
+        if self._now:
+            self._before, self._now = self.total(), {}
 
     def total(self) -> dict[str, Any]:
         first = {name: self._before[name] for name in self._once if name in self._before}

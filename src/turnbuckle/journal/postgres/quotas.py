@@ -80,6 +80,8 @@ class PostgresQuotas:
     """The quotas, as the node of this number sees them. `wall` says which day it is, if it is not the
     database that does; `due` asks for a look at once."""
 
+    in_memory = False
+
     def __init__(
         self,
         link: DatabaseLink,

@@ -86,12 +86,13 @@ class FolderMark:
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / DATABASE
-        self._identity = _identity(self.file)
+        self._path = str(self.file)  # every commit looks, and a `Path` makes a text of itself each time
+        self._identity = _identity(self._path)
 
     def check(self) -> None:
         """Raises FolderGone if the file is not there any more, or is another one."""
         try:
-            found = _identity(self.file)
+            found = _identity(self._path)
         except OSError as error:
             raise self._gone(f"is not there any more ({error.strerror})") from None
         if found != self._identity:
@@ -103,8 +104,8 @@ class FolderMark:
         )
 
 
-def _identity(file: Path) -> tuple[int, int]:
-    found = file.stat()
+def _identity(path: str) -> tuple[int, int]:
+    found = os.stat(path)
     return found.st_dev, found.st_ino
 
 

@@ -196,7 +196,14 @@ class Server:
                 raise
         if head.method in _WITH_BODY and (endpoint.doc.needs_body or not is_empty(head.headers)):
             check_type(head.headers, endpoint.doc.body_type)
-        body = Body(request.receive, head.headers, self.max_body, self._bodies, request.caller.owner)
+        body = Body(
+            request.receive,
+            head.headers,
+            self.max_body,
+            self._bodies,
+            request.caller.owner,
+            is_here=request.line.has_body,
+        )
         exchange = Exchange(
             head, params=match.params, caller=request.caller, line=request.line, read=body.read
         )

@@ -34,6 +34,10 @@ class StrangerClient:
     def clear(self) -> bool:
         return not self._gone
 
+    @property
+    def has_body(self) -> bool:
+        return False
+
     def on_gone(self, call: Callable[[], None] | None) -> None:
         self._listener = call
 

@@ -88,12 +88,12 @@ class Auth:
         token = token_of(headers)
         host = "" if client is None else client[0]
         try:
-            if token and (known := self._looked_up(token, host)) is not None:
-                return known
-            if self._near and not self.needs_key:
+            if self._near and not self.needs_key:  # without any key there is none to be looked up
                 if self._neighbours is None or self._neighbours.allows(client, server, connection):
                     return Caller(LOCAL)
                 raise Problem(403, STRANGER, code="not_the_servers_user", should_retry=False)
+            if token and (known := self._looked_up(token, host)) is not None:
+                return known
         except ConfigError as error:
             log.error("%s", error)  # which keys are good is not known, so none is
             raise Problem(503, "the keys cannot be read; see the server's log", retry_after=30.0) from None

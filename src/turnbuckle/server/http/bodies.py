@@ -100,13 +100,22 @@ class Body:
     """The body of one request, which counts against a budget from its first byte until it is let go of."""
 
     def __init__(
-        self, receive: Receive, headers: Mapping[str, str], limit: int, budget: BodyBudget, owner: str
+        self,
+        receive: Receive,
+        headers: Mapping[str, str],
+        limit: int,
+        budget: BodyBudget,
+        owner: str,
+        *,
+        is_here: bool = False,
     ):
+        """`is_here`: it has arrived, and nobody has to wait for it."""
         self._receive = receive
         self._headers = headers
         self._limit = limit
         self._budget = budget
         self._owner = owner
+        self._is_here = is_here
         self._held = 0
 
     async def read(self) -> bytes:
@@ -115,12 +124,10 @@ class Body:
         length = self._headers.get("content-length", "")
         if length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > self._limit):
             raise too_large(self._limit)
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                body = await self._pieces()
-        except TimeoutError:
-            message = f"the body took more than {BODY_SECONDS:.0f} seconds to arrive"
-            raise Problem(408, message, code="request_timeout") from None
+        if self._is_here:
+            body = await self._pieces()
+        else:
+            body = await self._pieces_in_time()
         if len(body) > SMALL:
             await self._count(body)
         return body
@@ -130,6 +137,14 @@ class Body:
         held, self._held = self._held, 0
         if held:
             self._budget.give_back(self._owner, held)
+
+    async def _pieces_in_time(self) -> bytes:
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                return await self._pieces()
+        except TimeoutError:
+            message = f"the body took more than {BODY_SECONDS:.0f} seconds to arrive"
+            raise Problem(408, message, code="request_timeout") from None
 
     async def _pieces(self) -> bytes:
         pieces: list[bytes] = []

@@ -31,6 +31,11 @@ class ClientConnection(Protocol):
         """The client has taken most of what was sent, so that a send would not wait."""
         ...
 
+    @property
+    def has_body(self) -> bool:
+        """The whole body of the request has arrived. False if that is not known."""
+        ...
+
     def on_gone(self, call: Callable[[], None] | None) -> None:
         """Whom to tell when the client leaves: one listener at a time, or none."""
         ...

@@ -118,6 +118,10 @@ class HttpConnection(asyncio.Protocol):
     def clear(self) -> bool:
         return self._writable is None and not self.gone
 
+    @property
+    def has_body(self) -> bool:
+        return isinstance(self._answering, Cycle) and not self._answering.more_body
+
     def on_gone(self, call: Callable[[], None] | None) -> None:
         self._listener = call
 

@@ -176,7 +176,7 @@ class Cycle:
                 self._left, lengthy = int(value), False
             elif name == b"connection" and value.lower() == b"close":
                 self.keep_alive = False
-            lines.append(b"%b: %b\r\n" % (name, value))
+            lines += name, b": ", value, b"\r\n"
         if status in _NO_BODY or self.scope["method"] == "HEAD":
             self._left, lengthy = 0, False
         if lengthy and self.old:

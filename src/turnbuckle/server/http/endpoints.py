@@ -54,16 +54,19 @@ class Table:
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self.endpoints = tuple(endpoints)
         self._root = _Place()
+        self._fixed: dict[str, _Place] = {}  # of the paths without an open part, which win over all others
         for endpoint in self.endpoints:
             place = self._place_for(endpoint.path)
             if endpoint.method in place.methods:
                 raise ValueError(f"{endpoint.method} {endpoint.path} is in the table twice")
             place.methods[endpoint.method] = endpoint
+            if not names_of(endpoint.path):
+                self._fixed[endpoint.path] = place
 
     def find(self, method: str, path: str) -> EndpointMatch:
         """The row for a request. `path` is as it was sent, still escaped. Raises Problem: 404, or 405 with
         what is allowed."""
-        match = self._walk(self._root, path.split("/")[1:], [])
+        match = self._match(path)
         if match is None or not path.startswith("/"):
             raise Problem(404, f"there is nothing at {method} {unquote(path)[:200]}", code="unknown_url")
         place, values = match
@@ -72,11 +75,12 @@ class Table:
             allowed = ", ".join(methods_of(place.methods))
             message = f"{method} is not for {unquote(path)[:200]}; it takes {allowed}"
             raise Problem(405, message, code="method_not_allowed", headers=(("allow", allowed),))
-        return EndpointMatch(endpoint, dict(zip(names_of(endpoint.path), values, strict=True)))
+        params = dict(zip(names_of(endpoint.path), values, strict=True)) if values else {}
+        return EndpointMatch(endpoint, params)
 
     def methods(self, path: str) -> tuple[str, ...]:
         """What is allowed at a path; nothing if there is no such path."""
-        match = self._walk(self._root, path.split("/")[1:], [])
+        match = self._match(path)
         return () if match is None else tuple(methods_of(match[0].methods))
 
     def _place_for(self, path: str) -> _Place:
@@ -91,6 +95,11 @@ class Table:
             else:
                 place = place.fixed.setdefault(part, _Place())
         return place
+
+    def _match(self, path: str) -> tuple[_Place, list[str]] | None:
+        if (place := self._fixed.get(path)) is not None:
+            return place, []
+        return self._walk(self._root, path.split("/")[1:], [])
 
     def _walk(self, place: _Place, parts: list[str], values: list[str]) -> tuple[_Place, list[str]] | None:
         """The place that a path leads to: named parts win over open ones, and one part over the rest."""

@@ -24,7 +24,11 @@ _REQUEST = 1
 _ANY = 0xFFFFFFFF
 _MOST_ASKED = 1 << 30
 _HEAD = struct.Struct("=IHHII")
-_UID_AT = 64  # in the answer: behind family and state (4), the identity (48), and three counters (12)
+_QUESTION = struct.Struct("=IHHII BBBBI HH16s16sIII")
+"""The head; which family, protocol and states; the identity, which is ports, addresses and any cookie."""
+_UID = struct.Struct("=I")
+_UID_AT = _HEAD.size + 64  # behind family and state (4), the identity (48), and three counters (12)
+_PATIENCE = struct.pack("@ll", 0, 500_000)  # half a second, for the kernel
 _TABLES = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
 
 
@@ -74,13 +78,10 @@ def _packed(family: int, address: Address) -> tuple[bytes, int]:
 def _by_diagnostics(family: int, ours: tuple[bytes, int], theirs: tuple[bytes, int]) -> int | None:
     if not hasattr(socket, "AF_NETLINK"):
         return None
-    identity = struct.pack(">HH", ours[1], theirs[1])
-    identity += ours[0].ljust(16, b"\0") + theirs[0].ljust(16, b"\0") + struct.pack("=III", 0, _ANY, _ANY)
-    wanted = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, _ANY) + identity
-    answer = _diagnosed(wanted)
-    if len(answer) < _HEAD.size + _UID_AT + 4 or _HEAD.unpack_from(answer)[1] != _BY_FAMILY:
+    answer = _diagnosed(family, ours, theirs)
+    if len(answer) < _UID_AT + _UID.size or _HEAD.unpack_from(answer)[1] != _BY_FAMILY:
         return None
-    uid: int = struct.unpack_from("=I", answer, _HEAD.size + _UID_AT)[0]
+    uid: int = _UID.unpack_from(answer, _UID_AT)[0]
     return uid
 
 
@@ -96,18 +97,23 @@ class _Asking(threading.local):
 _asking = _Asking()
 
 
-def _diagnosed(wanted: bytes) -> bytes:
+def _diagnosed(family: int, ours: tuple[bytes, int], theirs: tuple[bytes, int]) -> bytes:
     """The kernel's answer; nothing if it gives none."""
     asking, process = _asking, os.getpid()
     try:
         if asking.line is None or asking.process != process:  # a child must not read its parent's answers
             asking.line = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG)
-            asking.line.settimeout(0.5)
+            # The kernel's own clocks: with those of Python each question and each answer is one more call.
+            asking.line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _PATIENCE)
+            asking.line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _PATIENCE)
             atexit.register(asking.line.close)
             asking.process = process
         number = asking.number = asking.number % _MOST_ASKED + 1
-        head = _HEAD.pack(_HEAD.size + len(wanted), _BY_FAMILY, _REQUEST, number, 0)
-        asking.line.sendto(head + wanted, (0, 0))
+        ports = socket.htons(ours[1]), socket.htons(theirs[1])
+        identity = (*ports, ours[0], theirs[0], 0, _ANY, _ANY)
+        head = (_QUESTION.size, _BY_FAMILY, _REQUEST, number, 0)
+        question = _QUESTION.pack(*head, family, socket.IPPROTO_TCP, 0, 0, _ANY, *identity)
+        asking.line.sendto(question, (0, 0))
         answer = asking.line.recv(4096)
     except OSError:
         answer = b""

@@ -29,14 +29,18 @@ from turnbuckle.vocab.events import FieldsNoted, HeadNoted, ReasoningDelta, Star
 _SILENT = frozenset({FieldsNoted, TextDelta})  # of a text nothing but an empty one is left
 _SPOKEN = frozenset({TextDelta, ReasoningDelta})
 _WORDS = (Text, Reasoning, OtherChoice, ToolBegun, QuestionAsked, HandedOver)
+Known = dict[int, tuple[Item, Fact]]
+"""Items with their facts, by their numbers."""
 
 
 class FirstWord:
-    """A fold that ends with the first word, or with the run. Nothing of what it took is kept."""
+    """A fold that ends with the first word, or with the run."""
 
     def __init__(self) -> None:
         self._narration: Narration | None = None
-        self._before: list[Fact] = []  # what came, while it is not narrated
+        self.known: Known = {}
+        """What came, for whoever tells it to the client: it need not be decoded again. Nothing is kept once
+        it is narrated."""
         self._asked: ModelAsked | None = None
         self.ended = False
         self.failed = False
@@ -55,19 +59,20 @@ class FirstWord:
             fact = decode(item.data)
             if self._narration is not None:
                 self._narrate(self._narration, fact)
-            elif not self._is_usual(fact):
+            elif self._is_usual(fact):
+                self.known[item.seq] = item, fact
+            else:
                 self._narration = Narration()
-                for each in (*self._before, fact):
+                for _, each in self.known.values():
                     self._narrate(self._narration, each)
-                self._before.clear()
+                self._narrate(self._narration, fact)
+                self.known.clear()
 
     def _is_usual(self, fact: Fact) -> bool:
         """Whether this is how nearly every run begins, so that it is clear what would be told of it."""
-        if type(fact) is RunStarted and not (self._before or fact.notice):
-            self._before.append(fact)
+        if type(fact) is RunStarted and not (self.known or fact.notice):
             return True
         if type(fact) is ModelAsked and self._asked is None and fact.folding is None and fact.why == "first":
-            self._before.append(fact)
             self._asked = fact
             self.route, self.model = fact.route, fact.model
             return True
@@ -85,7 +90,6 @@ class FirstWord:
             elif type(event) not in _SILENT:
                 return False
         self.model, self.headers = model, headers
-        self._before.append(fact)
         return True
 
     def _narrate(self, narration: Narration, fact: Fact) -> None:

@@ -59,8 +59,10 @@ class ChunkWriter:
 
     def forget(self) -> None:
         """Another provider answers: what the one before said of itself holds no longer."""
-        self._base = {name: value for name, value in self._base.items() if name in _OWN}
-        self._write_head()
+        own = {name: value for name, value in self._base.items() if name in _OWN}
+        if len(own) < len(self._base):
+            self._base = own
+            self._write_head()
 
     def _write_head(self) -> None:
         head = _json({**self._base, "choices": []})[:-2]

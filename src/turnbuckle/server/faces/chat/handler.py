@@ -55,6 +55,7 @@ class Chat(Face):
                 include_usage=asked.include_usage,
                 events=events,
                 queued=queued,
+                known=first.known,
             )
             return self._streaming(begun, dialect, headers, first)
         plain = WholeChatRenderer(begun.run, model=model, created=created, events=events, queued=queued)

@@ -49,6 +49,7 @@ from turnbuckle.server.faces.chat.client_calls import chat_call
 from turnbuckle.server.faces.chat.tool_progress import tool_progress
 from turnbuckle.server.faces.left_out import LeftOut
 from turnbuckle.server.outcomes import Ending, ending, outcome_fields
+from turnbuckle.server.streaming.first_word import Known
 from turnbuckle.turn.facts import Fact, HandedCall, decode
 from turnbuckle.vocab.events import Usage
 from turnbuckle.vocab.ids import RunId
@@ -83,12 +84,13 @@ def chat_id(run: RunId) -> str:
 class ChatFold(ABC):
     """One assistant message, whoever writes it down. Keeps no text but the last piece of a thought."""
 
-    def __init__(self, run: RunId, queued: str = "") -> None:
+    def __init__(self, run: RunId, queued: str = "", known: Known | None = None) -> None:
         self.ended = False
         self.route = ""
         """The one that was asked last."""
         self.provider_headers: tuple[tuple[str, str], ...] = ()
         self._run = run
+        self._known = known or {}
         self._narration = Narration(run)
         self._asked = ""  # the model that was asked last
         self._protocol = ""  # of the one that was asked last
@@ -105,7 +107,7 @@ class ChatFold(ABC):
         self._others = OtherChoices()
         self._piece: dict[str, Any] = {}  # what stands beside the next words, in a part of their own
         self._parts: list[bytes] = []  # parts without words that were told in this round
-        self._again: Counter[bytes] = Counter()  # of those, what an attempt from the start may bring again
+        self._again: dict[bytes, int] = {}  # of those, what an attempt from the start may bring again
         self._reply = ReplyOver(0)  # the last one
         self._spoke = {False: False, True: False}  # whether there was text, and a refusal
         self._thought: object = None  # which reasoning the last piece of it belonged to
@@ -117,12 +119,18 @@ class ChatFold(ABC):
     def _take(self, items: Sequence[Item]) -> None:
         narration = self._narration
         for item in items:
-            fact = decode(item.data)
+            fact = self._decoded(item) if self._known else decode(item.data)
             if text := narration.going_on(fact):
                 self._length += len(text)
                 self._text(text)
             else:
                 self._take_fact(fact)
+
+    def _decoded(self, item: Item) -> Fact:
+        """The fact of an item that may have been decoded already. One into which others were merged meanwhile
+        has the same number, and says more."""
+        before = self._known.pop(item.seq, None)
+        return before[1] if before is not None and before[0] == item else decode(item.data)
 
     def _take_fact(self, fact: Fact) -> None:
         if not self.ended:
@@ -144,6 +152,17 @@ class ChatFold(ABC):
                     (self._refusal if refusal else self._text)(text)
             case Reasoning(text, attempt, block):
                 self._think(text, (attempt, block))
+            case Waiting(pause=pause):
+                if pause >= WORTH_TELLING:
+                    self._aside("notice", f"waiting {pause:.0f} s before the next try")
+            case HeadTold(headers=headers):
+                self.provider_headers = tuple(headers.items())
+            case ModelCalled():
+                self._called(told)
+            case ModelNamed(model=model):
+                self._answered_by(model)
+            case ReplyOver():
+                self._reply = told
             case ToolBegun(call, tool, _, label) if not told.again:
                 self._labels[call] = label
                 self._progress(tool_progress(call, tool, label, "running"))
@@ -154,8 +173,6 @@ class ChatFold(ABC):
                 self._aside("notice", text)
                 if about == "conversation":
                     self._think(text, "notice")
-            case Waiting(pause=pause) if pause >= WORTH_TELLING:
-                self._aside("notice", f"waiting {pause:.0f} s before the next try")
             case QuestionAsked():
                 self._aside("approval", approvals.asked(told))
                 self._think(approvals.words(told), told.approval)
@@ -174,17 +191,9 @@ class ChatFold(ABC):
                     self._passed("message", {"reasoning_details": details})
                 elif (attempt, block) == self._where:
                     self._cite(data)
-            case HeadTold(headers=headers):
-                self.provider_headers = tuple(headers.items())
-            case ModelCalled():
-                self._called(told)
-            case ModelNamed(model=model):
-                self._answered_by(model)
             case OtherChoice(index, data):
                 if (shown := self._others.take(index, data)) is not None:
                     self._other(shown)
-            case ReplyOver():
-                self._reply = told
             case HandedOver(calls):
                 for handed in calls:
                     self._call(handed)
@@ -199,7 +208,7 @@ class ChatFold(ABC):
         self.route, self.provider_headers, self._piece = told.route, (), {}
         if told.why in ROUNDS:
             self._parts, self._round_began = [], self._length
-        self._again = Counter(self._parts if self._length == self._round_began else ())
+        self._again = dict(Counter(self._parts)) if self._parts and self._length == self._round_began else {}
         self._protocol, self._bound = told.protocol, told.why not in GOES_ON
         self._counted.next_call()
         if told.model != self._asked:
@@ -224,7 +233,7 @@ class ChatFold(ABC):
         """A part of the content that nobody here knows. One that was told before its reply broke, and is said
         again by a reply from the start, is the same."""
         known = _sorted(part)
-        if self._again[known]:
+        if self._again.get(known):
             self._again[known] -= 1
             return
         self._parts.append(known)
@@ -319,8 +328,10 @@ class ChatRenderer(ChatFold):
         include_usage: bool = False,
         events: Events = "chunk",
         queued: str = "",
+        known: Known | None = None,
     ) -> None:
-        """`queued` is what the run had to wait for before it began, in words."""
+        """`queued` is what the run had to wait for before it began, in words. `known` are facts that were
+        decoded already."""
         self._chunks = ChunkWriter(chat_id(run), model, created, usage=include_usage)
         self._out: list[bytes] = []
         self._model = model
@@ -328,13 +339,13 @@ class ChatRenderer(ChatFold):
         self._include_usage = include_usage
         self._listed: dict[str, int] = {}  # entries of lists that were told inside the message
         self._calls = 0
-        super().__init__(run, queued)
+        super().__init__(run, queued, known)
 
     def open(self) -> bytes:
         return self._chunks.role() + drained(self._out)
 
     def take(self, items: Sequence[Item]) -> bytes:
-        if len(items) == 1 and not self._out:
+        if len(items) == 1 and not self._out and not self._known:
             # The token's way: more of the text that is under way.
             fact = decode(items[0].data)
             if text := self._narration.going_on(fact):
