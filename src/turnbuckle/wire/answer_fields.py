@@ -23,7 +23,9 @@ def is_event_name(kind: str) -> bool:
 
 def is_too_deep(value: Any) -> bool:
     """Whether a value has more levels than are passed on."""
-    level = [value] if type(value) in _INNER else []
+    if type(value) not in _INNER:
+        return False
+    level = [value]
     for _ in range(_DEEPEST):
         if not level:
             return False
@@ -170,6 +172,10 @@ class FreshFields:
         self._names = known
         self._known: dict[str, Any] = {}
         self._room = LARGEST
+
+    def told(self, name: str, value: Any) -> bool:
+        """Whether such a field would say nothing new."""
+        return value is None or self._known.get(name) == value
 
     def of(self, place: Any, size: int) -> dict[str, Any]:
         """What is new. `size` is how long all of it was."""
