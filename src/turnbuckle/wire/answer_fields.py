@@ -169,13 +169,9 @@ class FreshFields:
     """One reply's fields beside the whole of it: told again only if they have changed."""
 
     def __init__(self, known: AbstractSet[str]) -> None:
+        self.told: dict[str, Any] = {}
         self._names = known
-        self._known: dict[str, Any] = {}
         self._room = LARGEST
-
-    def told(self, name: str, value: Any) -> bool:
-        """Whether such a field would say nothing new."""
-        return value is None or self._known.get(name) == value
 
     def of(self, place: Any, size: int) -> dict[str, Any]:
         """What is new. `size` is how long all of it was."""
@@ -184,11 +180,11 @@ class FreshFields:
         fresh = {
             name: value
             for name, value in unknown_fields(place, self._names).items()
-            if self._known.get(name) != value
+            if self.told.get(name) != value
         }
         if fresh:
             self._room -= size
-            self._known.update(fresh)
+            self.told.update(fresh)
         return fresh
 
 

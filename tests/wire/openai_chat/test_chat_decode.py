@@ -1,6 +1,8 @@
 """Chat Completions as servers really speak it: every recorded body, and the single rules behind them."""
 
+import gc
 import json
+import weakref
 from typing import Any
 
 import msgspec
@@ -21,6 +23,7 @@ from turnbuckle.vocab.events import (
     CallArgs,
     CallStarted,
     Cut,
+    FieldsNoted,
     FinishNoted,
     ReasoningDelta,
     StateNoted,
@@ -29,6 +32,7 @@ from turnbuckle.vocab.events import (
 )
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire.openai_chat.calls import CallMerger
+from turnbuckle.wire.openai_chat.decode import ChatDecoder
 from turnbuckle.wire.openai_chat.frames import Function, ToolCall
 
 ALL = [*CLEAN, *CALLS, *REASONING, *ENDINGS, *ERRORS, *FRAMING]
@@ -470,3 +474,31 @@ def test_an_argument_of_braces_whose_every_character_repeats_the_name_is_one_cal
         merger.fragment(ToolCall(index=0, function=Function("f", piece)), 0, out)
     assert len(merger.calls) == 1
     assert len(out) == 1 + 200_006
+
+
+def test_a_field_beside_the_reply_is_told_again_where_the_end_of_it_says_something_else():
+    def chunk(tier: str | None, delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        told = {"id": "c", "model": "m", "provider": "p", "service_tier": tier, "choices": [choice]}
+        return b"data: %b\n\n" % msgspec.json.encode(told)
+
+    begun, words = chunk("auto", {"role": "assistant"}), chunk("unseen", {"content": "a"})
+    for tier, told in (("auto", []), (None, []), ("flex", [{"service_tier": "flex"}])):
+        events = read(begun + words + words + chunk(tier, {}, "stop"))
+        noted = [event.data for event in events if isinstance(event, FieldsNoted)]
+        assert noted == [{"provider": "p", "service_tier": "auto"}, *told]
+
+
+def test_a_decoder_is_gone_when_nobody_holds_it():
+    """With all that it keeps of a long reply, and without a search for cycles."""
+    decoder = ChatDecoder()
+    gone = weakref.ref(decoder)
+    decoder.frames([(b"", b'{"choices":[{"index":0,"delta":{"content":"a"}}]}'), (b"", b"[DONE]")], [])
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        del decoder
+        assert gone() is None
+    finally:
+        if was_enabled:
+            gc.enable()

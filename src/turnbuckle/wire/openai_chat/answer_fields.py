@@ -56,20 +56,23 @@ class UnknownFields:
 
     def look(self, chunk: Chunk, data: bytes, choice_number: int, out: list[Event]) -> None:
         """Note what a chunk holds, once."""
-        if isinstance(chunk, UsualChunk) and not self._is_news(chunk):
+        if isinstance(chunk, UsualChunk) and self._has_told(chunk):
             self._note_usage(chunk.usage, out)
         elif data is not self._looked:
             self._look(data, choice_number, out)
 
-    def _is_news(self, chunk: UsualChunk) -> bool:
-        """Whether a usual chunk says something new in fields that mean nothing here."""
+    def _has_told(self, chunk: UsualChunk) -> bool:
+        """Whether a usual chunk says nothing new in fields that mean nothing here."""
+        for choice in chunk.choices or ():
+            if choice.native_finish_reason is not None:
+                return False
         told = self._beside.told
-        all_told = (
-            told("service_tier", chunk.service_tier)
-            and told("system_fingerprint", chunk.system_fingerprint)
-            and told("provider", chunk.provider)
+        tier, system, provider = chunk.service_tier, chunk.system_fingerprint, chunk.provider
+        return (
+            (tier is None or tier == told.get("service_tier"))
+            and (system is None or system == told.get("system_fingerprint"))
+            and (provider is None or provider == told.get("provider"))
         )
-        return not all_told or any(choice.native_finish_reason is not None for choice in chunk.choices or ())
 
     def _look(self, data: bytes, choice_number: int, out: list[Event]) -> Any:
         """Note what a chunk's document holds, and give it as it is."""
