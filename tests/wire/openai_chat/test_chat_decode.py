@@ -1,8 +1,6 @@
 """Chat Completions as servers really speak it: every recorded body, and the single rules behind them."""
 
-import gc
 import json
-import weakref
 from typing import Any
 
 import msgspec
@@ -32,7 +30,6 @@ from turnbuckle.vocab.events import (
 )
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire.openai_chat.calls import CallMerger
-from turnbuckle.wire.openai_chat.decode import ChatDecoder
 from turnbuckle.wire.openai_chat.frames import Function, ToolCall
 
 ALL = [*CLEAN, *CALLS, *REASONING, *ENDINGS, *ERRORS, *FRAMING]
@@ -487,18 +484,3 @@ def test_a_field_beside_the_reply_is_told_again_where_the_end_of_it_says_somethi
         events = read(begun + words + words + chunk(tier, {}, "stop"))
         noted = [event.data for event in events if isinstance(event, FieldsNoted)]
         assert noted == [{"provider": "p", "service_tier": "auto"}, *told]
-
-
-def test_a_decoder_is_gone_when_nobody_holds_it():
-    """With all that it keeps of a long reply, and without a search for cycles."""
-    decoder = ChatDecoder()
-    gone = weakref.ref(decoder)
-    decoder.frames([(b"", b'{"choices":[{"index":0,"delta":{"content":"a"}}]}'), (b"", b"[DONE]")], [])
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        del decoder
-        assert gone() is None
-    finally:
-        if was_enabled:
-            gc.enable()
