@@ -1,6 +1,8 @@
 """The body decides how it is read, and every body has exactly one last word."""
 
+import gc
 import json
+import weakref
 
 import pytest
 
@@ -10,6 +12,7 @@ from turnbuckle.vocab.events import Alive, CallArgs, Cut, Ended, Skipped, TextDe
 from turnbuckle.vocab.failure import failure
 from turnbuckle.wire.answer import open_answer
 from turnbuckle.wire.decoder import DecoderLimits
+from turnbuckle.wire.openai_chat.decode import ChatDecoder
 
 ANSWER = (
     b'{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,'
@@ -275,3 +278,18 @@ def test_an_error_in_a_plain_body_keeps_what_was_said():
     )
     assert (found.kind, found.message) == ("invalid", "no")
     assert json.loads(found.said) == {"message": "no", "type": "invalid_request_error"}
+
+
+def test_a_decoder_is_gone_when_nobody_holds_it():
+    """With all that it keeps of a long reply, and without a search for cycles."""
+    decoder = ChatDecoder()
+    gone = weakref.ref(decoder)
+    decoder.frames([(b"", b'{"choices":[{"index":0,"delta":{"content":"a"}}]}'), (b"", b"[DONE]")], [])
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        del decoder
+        assert gone() is None
+    finally:
+        if was_enabled:
+            gc.enable()

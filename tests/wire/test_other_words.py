@@ -7,6 +7,7 @@ import pytest
 from turnbuckle.vocab.ids import ProtocolName
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire.other_words import in_words_of
+from turnbuckle.wire.registry import PROTOCOLS
 
 ROWS: list[tuple[ProtocolName, ProtocolName, dict[str, Any], dict[str, Any], set[str]]] = [
     (
@@ -78,6 +79,16 @@ def test_a_field_that_both_protocols_know_is_told_in_the_words_of_the_other(
 
     assert dict(made) == said
     assert made.of == names
+
+
+@pytest.mark.parametrize("spoken", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_no_field_at_all_is_nothing_in_any_words(spoken: ProtocolName, protocol: ProtocolName) -> None:
+    """So nobody needs to ask."""
+    made = in_words_of(protocol, spoken, {}, Quirks(sampling=True))
+
+    assert not made
+    assert not made.of
 
 
 @pytest.mark.requirement("I8")

@@ -84,9 +84,10 @@ def discreet_headers(headers: Mapping[str, str], route: Route) -> dict[str, str]
 
 
 def _values(data: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
-    text = msgspec.json.encode(data).decode()
-    clean = redactor.text(text)
-    return data if clean == text else msgspec.json.decode(clean, type=dict[str, Any])
+    encoded = msgspec.json.encode(data)
+    if not redactor.spans(encoded.lower()):
+        return data
+    return msgspec.json.decode(redactor.text(encoded.decode()), type=dict[str, Any])
 
 
 def _failure(told: Failure, redactor: Redactor) -> Failure:

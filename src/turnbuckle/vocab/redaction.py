@@ -141,7 +141,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Without the values that are known to be secret."""
-        if not self._longest_first:
+        if len(text) < _SHORTEST or not self._longest_first:
             return text
         data = text.encode("utf-8", _ENCODING)
         spans = self.spans(data.lower())

@@ -23,7 +23,9 @@ def is_event_name(kind: str) -> bool:
 
 def is_too_deep(value: Any) -> bool:
     """Whether a value has more levels than are passed on."""
-    level = [value] if type(value) in _INNER else []
+    if type(value) not in _INNER:
+        return False
+    level = [value]
     for _ in range(_DEEPEST):
         if not level:
             return False
@@ -168,8 +170,8 @@ class FreshFields:
     """One reply's fields beside the whole of it: told again only if they have changed."""
 
     def __init__(self, known: AbstractSet[str]) -> None:
+        self.told: dict[str, Any] = {}
         self._names = known
-        self._known: dict[str, Any] = {}
         self._room = LARGEST
 
     def of(self, place: Any, size: int) -> dict[str, Any]:
@@ -179,11 +181,11 @@ class FreshFields:
         fresh = {
             name: value
             for name, value in unknown_fields(place, self._names).items()
-            if self._known.get(name) != value
+            if self.told.get(name) != value
         }
         if fresh:
             self._room -= size
-            self._known.update(fresh)
+            self.told.update(fresh)
         return fresh
 
 

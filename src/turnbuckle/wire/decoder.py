@@ -43,6 +43,9 @@ class DecoderLimits(Struct, frozen=True):
     """An error body; the rest of it is not read."""
 
 
+_USUAL = DecoderLimits()
+
+
 class ProtocolDecoder(Interface):
     """What one protocol adds: how to read a frame, a whole answer, and the end of the body."""
 
@@ -84,8 +87,8 @@ class ReplyDecoder:
         self.last: LastWord | None = None
         self._protocol = protocol
         self._status = status
-        self._headers = {name.lower(): value for name, value in (headers or {}).items()}
-        self._limits = limits or DecoderLimits()
+        self._headers = headers or {}
+        self._limits = limits or _USUAL
         self._framer: SseDecoder | ArrayDecoder = SseDecoder(self._limits.line, self._limits.event)
         self._mode = "error" if status >= 400 else ""  # then "stream" or "document"
         self._body: list[bytes] = []
@@ -128,7 +131,7 @@ class ReplyDecoder:
             return []
         out: list[Event] = []
         if self._mode == "error":
-            said = failures.from_response(self._status, self._headers, b"".join(self._body))
+            said = failures.from_response(self._status, self._lower_headers(), b"".join(self._body))
             return self._end_with(Cut(said), out)
         if self._mode == "document":
             return self._close_document(broken, out)
@@ -178,13 +181,17 @@ class ReplyDecoder:
             return self._end_with(Cut(broken or failure("incomplete", text, said=sample(body))), out)
         return self._end_with(self._protocol.answer(document, out), out)
 
+    def _lower_headers(self) -> dict[str, str]:
+        """Only a reply that is cut needs them."""
+        return {name.lower(): value for name, value in self._headers.items()}
+
     def _oversize(self, what: str, limit: int, out: list[Event]) -> list[Event]:
         return self._end_with(Cut(failure("oversize", f"{what} of more than {limit} bytes")), out)
 
     def _end_with(self, last: LastWord, out: list[Event]) -> list[Event]:
         if not isinstance(last, Ended):
             self._protocol.cut(out)
-            last = Cut(failures.with_request_id(last.failure, self._headers))
+            last = Cut(failures.with_request_id(last.failure, self._lower_headers()))
         self.last = last
         self._body = []
         out.append(last)

@@ -72,6 +72,7 @@ class FieldTable:
         self.fields = fields
         self._named = {field.name: field for field in fields}
         self._required = tuple(field.name for field in fields if field.required)
+        self._becoming = tuple((field.name, field.becomes) for field in fields if field.becomes)
 
     def __iter__(self) -> Iterator[Field]:
         return iter(self.fields)
@@ -83,12 +84,12 @@ class FieldTable:
         for name in self._required:
             if not body.has(name):
                 raise body.missing(name)
-        for name in body.names():
+        for name, value in body.items():
             field = self._named.get(name)
             if field is None:
-                rest[name] = body.raw(name)
-            elif body.raw(name) is not None:
-                if field.fate == "refused" and body.raw(name) != []:
+                rest[name] = value
+            elif value is not None:
+                if field.fate == "refused" and value != []:
                     raise body.refused(name, f"is not supported: {field.about}.", "unsupported_parameter")
                 values[name] = field.kind.read(body, name)
         if rest:
@@ -98,11 +99,8 @@ class FieldTable:
     def options(self, given: FieldValues) -> dict[str, Any]:
         """The values of fields that become options, by the options' names. Of two fields for the same one the
         later one wins."""
-        return {
-            field.becomes: given.values[field.name]
-            for field in self.fields
-            if field.becomes and field.name in given.values
-        }
+        values = given.values
+        return {becomes: values[name] for name, becomes in self._becoming if name in values}
 
     def passed(self, body: Fields, given: FieldValues) -> dict[str, Any]:
         """What goes to a provider of the same protocol beside the options, as it came."""
@@ -113,7 +111,8 @@ class FieldTable:
                 made[name] = body.raw(name)
             elif field.rides is not None and (along := field.rides(body.raw(name))):
                 made[name] = along
-        keepable(made, body.path or next(iter(made), ""))
+        if made:
+            keepable(made, body.path or next(iter(made)))
         return {**made, **given.rest}
 
     def schema(self, about: str = "", **more: Any) -> dict[str, Any]:

@@ -86,6 +86,9 @@ class Fields:
     def names(self) -> Collection[str]:
         return self._given.keys()
 
+    def items(self) -> Collection[tuple[str, Any]]:
+        return self._given.items()
+
     # Plain values
 
     def text(self, name: str, *, most: int | None = None) -> str | None:

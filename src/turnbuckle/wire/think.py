@@ -77,6 +77,13 @@ class ThinkSplitter:
     def feed(self, text: str) -> list[Piece]:
         if self.settled:
             return [("text", text)] if text else []
+        waits = self._begun or self._closing or self._held or self._trim
+        if not waits and text and not text[0].isspace() and "<" not in text and "◁" not in text:
+            # The usual beginning: a word, and no tag anywhere.
+            self._begun = self.plain = True
+            self.settled = not self._alone
+            self.count_code(text)
+            return [("text", text)]
         text = self._held + text
         self._held = ""
         pieces = [piece for piece in self._split(text) if piece[1]]

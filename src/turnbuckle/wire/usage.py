@@ -114,7 +114,7 @@ def _inner(found: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
 def _count(found: Mapping[str, Any], *keys: str) -> int | None:
     for key in keys:
         value = found.get(key)
-        if _is_number(value):
+        if value is not None and _is_number(value):
             return int(value)
     return None
 
@@ -125,6 +125,8 @@ def _is_number(value: Any) -> TypeGuard[int | float]:
 
 
 def _cost(value: Any) -> float | None:
+    if value is None:
+        return None
     if isinstance(value, dict):
         value = value.get("total_cost", value.get("total"))
     return float(value) if _is_number(value) else None

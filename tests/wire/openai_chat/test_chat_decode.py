@@ -21,6 +21,7 @@ from turnbuckle.vocab.events import (
     CallArgs,
     CallStarted,
     Cut,
+    FieldsNoted,
     FinishNoted,
     ReasoningDelta,
     StateNoted,
@@ -470,3 +471,16 @@ def test_an_argument_of_braces_whose_every_character_repeats_the_name_is_one_cal
         merger.fragment(ToolCall(index=0, function=Function("f", piece)), 0, out)
     assert len(merger.calls) == 1
     assert len(out) == 1 + 200_006
+
+
+def test_a_field_beside_the_reply_is_told_again_where_the_end_of_it_says_something_else():
+    def chunk(tier: str | None, delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        told = {"id": "c", "model": "m", "provider": "p", "service_tier": tier, "choices": [choice]}
+        return b"data: %b\n\n" % msgspec.json.encode(told)
+
+    begun, words = chunk("auto", {"role": "assistant"}), chunk("unseen", {"content": "a"})
+    for tier, told in (("auto", []), (None, []), ("flex", [{"service_tier": "flex"}])):
+        events = read(begun + words + words + chunk(tier, {}, "stop"))
+        noted = [event.data for event in events if isinstance(event, FieldsNoted)]
+        assert noted == [{"provider": "p", "service_tier": "auto"}, *told]

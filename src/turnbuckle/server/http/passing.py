@@ -21,6 +21,7 @@ from turnbuckle.service.catalog import ModelChoice
 from turnbuckle.vocab.ids import ProtocolName
 from turnbuckle.vocab.request import RunOptions
 from turnbuckle.wire.other_words import in_words_of, named_by_client
+from turnbuckle.wire.protocol import OtherWords
 from turnbuckle.wire.registry import PROTOCOLS
 
 LEFT_OUT = "x-turnbuckle-left-out"
@@ -89,14 +90,17 @@ def passed_on(
     unknown = received.unknown
     headers, withheld = passable(exchange.headers)
     given = options.extra.get(protocol, {})
-    others = {
-        name: in_words_of(name, protocol, given, chosen.quirks) for name in PROTOCOLS if name != protocol
-    }
+    others: dict[ProtocolName, OtherWords] = {}
+    if given:  # mostly there is nothing to be said in other words
+        others = {
+            name: in_words_of(name, protocol, given, chosen.quirks) for name in PROTOCOLS if name != protocol
+        }
     left: list[str] = []
     if chosen.protocol != protocol:
         left = list(received.only_here)
         if chosen.protocol is not None:
-            there, said = PROTOCOLS[chosen.protocol], others[chosen.protocol].of
+            there = PROTOCOLS[chosen.protocol]
+            said = others[chosen.protocol].of if others else set()
             left = [
                 name
                 for name in received.only_here
@@ -107,8 +111,11 @@ def passed_on(
         given = {name: value for name, value in given.items() if name not in unknown}
         left += [name for name in unknown if name not in left]
     else:
-        options = replace(options, headers={protocol: headers} if headers else {})
-        options = replace(options, prefilled=protocol if prefills else None)
+        options = replace(
+            options,
+            headers={protocol: headers} if headers else {},
+            prefilled=protocol if prefills else None,
+        )
         left += withheld
         if chosen.protocol != protocol:
             left += [name for name in headers if not _LABELS.fullmatch(name)]

@@ -1,11 +1,12 @@
 """What a provider says that means nothing here: found in its chunks and answers, and put together again.
 
 A chunk is read by structs that know every usual field; one that they do not know is found here, in the plain
-document. So the usual chunk costs nothing more, and what is unusual is found wherever it stands.
+document. So the usual chunk costs nothing more, and what is unusual is found wherever it stands. Of the usual
+fields a few mean nothing here, too: a document is made for them only where they say something new.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from turnbuckle.vocab.events import Event, FieldsNoted
 from turnbuckle.wire.answer_fields import (
@@ -16,7 +17,7 @@ from turnbuckle.wire.answer_fields import (
     unknown_usage,
 )
 from turnbuckle.wire.loose_json import objects, whole_number
-from turnbuckle.wire.openai_chat.frames import CHUNK, Chunk
+from turnbuckle.wire.openai_chat.frames import CHUNK, Chunk, UsualChunk
 from turnbuckle.wire.payload import Unreadable, read_any
 
 _REPLY = frozenset("id object created model choices usage error base_resp x_groq obfuscation".split())
@@ -50,43 +51,58 @@ class UnknownFields:
             chunk = CHUNK.decode(data)
         except Unreadable:
             return None
-        note_calls(chunk, self.look(data, choice_number, out))
+        note_calls(chunk, self._look(data, choice_number, out))
         return chunk
 
-    def look(self, data: bytes, choice_number: int, out: list[Event]) -> Any:
-        """Note what a chunk holds, once, and give it as it is."""
-        if data is self._looked:
-            return None
+    def look(self, chunk: Chunk, data: bytes, choice_number: int, out: list[Event]) -> None:
+        """Note what a chunk holds, once."""
+        if isinstance(chunk, UsualChunk) and self._has_told(chunk):
+            self._note_usage(chunk.usage, out)
+        elif data is not self._looked:
+            self._look(data, choice_number, out)
+
+    def _has_told(self, chunk: UsualChunk) -> bool:
+        """Whether a usual chunk says nothing new in fields that mean nothing here."""
+        for choice in chunk.choices or ():
+            if choice.native_finish_reason is not None:
+                return False
+        told = self._beside.told
+        tier, system, provider = chunk.service_tier, chunk.system_fingerprint, chunk.provider
+        return (
+            (tier is None or tier == told.get("service_tier"))
+            and (system is None or system == told.get("system_fingerprint"))
+            and (provider is None or provider == told.get("provider"))
+        )
+
+    def _look(self, data: bytes, choice_number: int, out: list[Event]) -> Any:
+        """Note what a chunk's document holds, and give it as it is."""
         self._looked = data
         try:
             document = read_any(data)
         except Unreadable:
             return None  # the reader of chunks says so
-        out.extend(self.of(document, choice_number, len(data)))
+        self.note(document, choice_number, len(data), out)
         return document
 
-    def of(self, document: Any, choice_number: int, size: int) -> Iterator[FieldsNoted]:
-        """The fields of a chunk or an answer that nobody here knows. `size` is how long it was."""
+    def note(self, document: Any, choice_number: int, size: int, out: list[Event]) -> None:
+        """Note the fields of a chunk or an answer that nobody here knows. `size` is how long it was."""
         if not isinstance(document, dict):
             return
         if fresh := self._beside.of(document, size):
-            yield FieldsNoted("reply", fresh)
+            out.append(FieldsNoted("reply", fresh))
         choices = document.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and whole_number(choice.get("index")) in (None, choice_number):
-                yield from self._of_choice(choice)
-        if usage := unknown_usage(document.get("usage"), _USAGE, _NESTED):
-            yield FieldsNoted("usage", usage)
+                # What belongs to a piece of text, such as its odds, goes as far as the text does.
+                if found := unknown_fields(choice.get("delta") or choice.get("message"), _MESSAGE):
+                    out.append(FieldsNoted("message", found))
+                if found := unknown_fields(choice, _CHOICE):
+                    out.append(FieldsNoted("choice", found))
+        self._note_usage(document.get("usage"), out)
 
-    def _of_choice(self, choice: dict[str, Any]) -> Iterator[FieldsNoted]:
-        """What belongs to a piece of text, such as its odds, goes as far as the text does."""
-        places: tuple[tuple[Literal["message", "choice"], Any, frozenset[str]], ...] = (
-            ("message", choice.get("delta") or choice.get("message"), _MESSAGE),
-            ("choice", choice, _CHOICE),
-        )
-        for where, place, known in places:
-            if isinstance(place, dict) and (found := unknown_fields(place, known)):
-                yield FieldsNoted(where, found)
+    def _note_usage(self, usage: Any, out: list[Event]) -> None:
+        if unknown := unknown_usage(usage, _USAGE, _NESTED):
+            out.append(FieldsNoted("usage", unknown))
 
 
 def note_calls(chunk: Chunk, document: Any) -> None:

@@ -19,7 +19,13 @@ class MainChoice:
 
     def heard(self, choices: list[Choice]) -> list[Choice]:
         """Those of a chunk that count. The same one may stand there more than once."""
-        given = (whole_number(choice.index) for choice in choices)
+        if len(choices) == 1:  # as usual
+            number = whole_number(choices[0].index)
+            if number is not None and not self._known:
+                self.number = number
+            self._known = True
+            return choices if number is None or number == self.number else []
+        given = [whole_number(choice.index) for choice in choices]
         numbers = [self.number if number is None else number for number in given]
         if not self._known and numbers:
             self._known = True

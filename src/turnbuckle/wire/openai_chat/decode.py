@@ -88,7 +88,7 @@ _WHOLE_OBJECT = re.compile(rb'"object"\s*:\s*"chat\.completion"')
 _PING = Alive("ping")
 _LIFECYCLE = Alive("lifecycle")
 
-_read_text, _read_arguments = TEXT_PIECE.decode, ARGUMENTS_PIECE.decode
+_read_text, _read_arguments, _read_usual = TEXT_PIECE.decode, ARGUMENTS_PIECE.decode, USUAL_CHUNK.decode
 
 
 class ChatDecoder:
@@ -99,15 +99,14 @@ class ChatDecoder:
     def __init__(self, quirks: Quirks = Quirks()) -> None:  # noqa: B008 (a frozen value)
         self.loose = False
         self.end_kind: EndKind = ""
-        self.reply_id = ""
-        self._decode = USUAL_CHUNK.decode
         self._fields = UnknownFields()
         self._model = ""
         self._quirks = quirks
         self._think = ThinkSplitter(quirks.think)
         self._details = ReasoningDetails()
-        self._merger = CallMerger(self._number_call)
         self._open = OpenBlocks()
+        # By no method of our own: in a cycle, all that a reply said would lie around until it is looked for.
+        self._merger = CallMerger(self._open.number_call)
         self._details_block = -1
         self._spellings = Spellings()
         self._said: list[str] = []  # content as it was received
@@ -167,8 +166,11 @@ class ChatDecoder:
 
     def _take_frame(self, name: bytes, data: bytes, out: list[Event]) -> LastWord | None:
         """Any chunk but the usual piece of text."""
+        if data == b"[DONE]":
+            return self._ended(out, "[DONE]")
+        chunk: Chunk
         try:
-            chunk = self._decode(data)
+            chunk = _read_usual(data)
         except Unreadable as problem:
             chunk_or_last = self._read_again(name, data, problem, out)
             if not isinstance(chunk_or_last, Chunk):
@@ -198,9 +200,9 @@ class ChatDecoder:
     def _take_chunk(self, name: bytes, chunk: Chunk, data: bytes, out: list[Event]) -> LastWord | None:
         choices = chunk.choices
         if chunk.usage or not choices or choices[0].finish_reason or not self._model:
-            self._fields.look(data, self._choices.number, out)
+            self._fields.look(chunk, data, self._choices.number, out)
         before = len(out)
-        if not (self.reply_id and self._model) and (chunk.id is not None or chunk.model):
+        if not (self._open.reply_id and self._model) and (chunk.id is not None or chunk.model):
             self._note_start(chunk, out)
         if choices:
             self._names.add(name)
@@ -230,7 +232,7 @@ class ChatDecoder:
         if choice is None or message is None:
             return Cut(failure("garbage", "an answer without choices", said=sample_of(document)))
         self._note_start(answer, out)
-        out.extend(self._fields.of(document, self._choices.number, 0))
+        self._fields.note(document, self._choices.number, 0, out)
         self._take_delta(message, out)
         self._note_finish(choice, out)
         self._note_usage(answer, out)
@@ -401,10 +403,11 @@ class ChatDecoder:
     # Facts about the reply
 
     def _note_start(self, chunk: Chunk, out: list[Event]) -> None:
-        reply_id = self.reply_id or (str(chunk.id or "") if isinstance(chunk.id, (str, int)) else "")
+        known = self._open.reply_id
+        reply_id = known or (str(chunk.id or "") if isinstance(chunk.id, (str, int)) else "")
         model = self._model or (chunk.model if isinstance(chunk.model, str) else "")
-        if (reply_id, model) != (self.reply_id, self._model):
-            self.reply_id, self._model = reply_id, model
+        if (reply_id, model) != (known, self._model):
+            self._open.reply_id, self._model = reply_id, model
             out.append(Started(reply_id, model))
 
     def _note_finish(self, choice: Choice, out: list[Event]) -> None:
@@ -446,7 +449,9 @@ class ChatDecoder:
         self._open.close(out)
         # A reason to stop does not close an open object: it may lie, and some servers send the rest behind
         # it.
-        out.extend(CallClosed(call.block) for call in self._merger.calls if not call.is_cut())
+        for call in self._merger.calls:
+            if not call.is_cut():
+                out.append(CallClosed(call.block))
         return Ended(by)
 
     def _read_again(
@@ -490,7 +495,3 @@ class ChatDecoder:
         """Whether what cannot be read is surely none of our chunks: a keepalive, or an event of another
         name."""
         return is_keepalive(data) or name not in (b"", b"message", *self._names)
-
-    def _number_call(self, call_id: str) -> tuple[int, str]:
-        block = self._open.next()
-        return block, call_id or f"call_{self.reply_id or 'reply'}_{block}"

@@ -30,6 +30,8 @@ def finish_of(choice: Choice, native: str) -> tuple[FinishNoted | None, str]:
     given = choice.native_finish_reason
     native = given if isinstance(given, str) and given else native
     noted = FinishNoted(_FINISHES.get(said.lower(), "other"), said, native) if said else None
+    if not native:
+        return noted, native
     meant = _FINISHES.get(native.lower(), "other")
     if meant != "other" and (said or meant in _NATIVE):
         noted = worse(

@@ -18,6 +18,7 @@ class OpenBlocks:
 
     def __init__(self) -> None:
         self.text = self.reasoning = self.refusal = -1
+        self.reply_id = ""
         self.thoughts: list[str] = []
         self.strange = 0
         """Parts that nobody here knows."""
@@ -69,11 +70,17 @@ class OpenBlocks:
         self.text = self.reasoning = -1
 
     def close(self, out: list[Event]) -> None:
-        out.extend(BlockClosed(block) for block in self._closable)
+        for block in self._closable:
+            out.append(BlockClosed(block))
 
     def next(self) -> int:
         self._count += 1
         return self._count - 1
+
+    def number_call(self, call_id: str) -> tuple[int, str]:
+        """A call's block, and its id if the server gave none."""
+        block = self.next()
+        return block, call_id or f"call_{self.reply_id or 'reply'}_{block}"
 
     def _closed_later(self) -> int:
         self._closable[self._count] = None

@@ -67,8 +67,9 @@ def _read(body: Fields) -> ChatAsked:
     for name, value in extra.items():
         if value is not None:
             kept.name(body, name)
-    for name in (body.kept("response_format") or {}).keys() - {"type", "json_schema"}:
-        kept.name(body, f"response_format.{name}")
+    if asked_format := body.kept("response_format"):
+        for name in asked_format.keys() - {"type", "json_schema"}:
+            kept.name(body, f"response_format.{name}")
     if own_choice is not None:
         extra["tool_choice"] = own_choice
     wishes = RunOptions(
@@ -94,6 +95,8 @@ def _read(body: Fields) -> ChatAsked:
 
 
 def _tools(body: Fields, kept: KeptFields) -> tuple[tuple[ToolSpec, ...], tuple[HostedTool, ...]]:
+    if not body.has("tools"):
+        return (), ()
     made: list[tuple[Fields, ToolSpec]] = []
     hosted: list[HostedTool] = []
     for place, tool in enumerate(body.objects("tools", MOST_TOOLS)):
