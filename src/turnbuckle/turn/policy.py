@@ -144,7 +144,10 @@ class Policy(Struct, frozen=True):
     """What each of those tools says of itself at present, as a hash."""
 
     def route(self, name: RouteName) -> RouteFacts:
-        return next((route for route in self.routes if route.name == name), self.routes[0])
+        for route in self.routes:
+            if route.name == name:
+                return route
+        return self.routes[0]
 
     def tool(self, name: str) -> ToolFacts:
         otherwise = FOREIGN if name.startswith(self.foreign) else self.others
