@@ -217,16 +217,16 @@ class Committer:
             else:
                 self._tell_idle()
             return
-        if self._is_quick(batch):
-            self._settle_here(batch, self._store(batch, Grade.FLUSHED))
-        else:
-            self._store_beside(batch)
-
-    def _store_beside(self, batch: list[Work]) -> None:
-        """Commit in the thread, and all else too if that may take long or is a single statement."""
         grade = Grade.SYNCED if any(work.grade is Grade.SYNCED for work in batch) else Grade.FLUSHED
-        size = sum([work.size for work in batch])
-        if self._seconds > SLOW or size > INLINE_BYTES or _lone_statement(batch) is not None:
+        may_be_slow = self._seconds > SLOW or sum([work.size for work in batch]) > INLINE_BYTES
+        if grade is Grade.FLUSHED and not may_be_slow:
+            self._settle_here(batch, self._store(batch, grade))
+        else:
+            self._store_beside(batch, grade, may_be_slow=may_be_slow)
+
+    def _store_beside(self, batch: list[Work], grade: Grade, *, may_be_slow: bool) -> None:
+        """Commit in the thread, and all else too if that may be slow or is a single statement."""
+        if may_be_slow or _lone_statement(batch) is not None:
             self._hand_over(lambda: self._store(batch, grade), batch)
             return
         began = self._stopwatch()
@@ -258,7 +258,7 @@ class Committer:
 
     def _take_quick(self) -> list[Work]:
         """What need not wait for the disk, and belongs to nothing that does."""
-        if self._seconds > SLOW:
+        if self._seconds > SLOW or self._gathered == len(self._line):  # or all of it waits for the disk
             return []
         batch: list[Work] = []
         staying: deque[Work] = deque()
@@ -275,13 +275,6 @@ class Committer:
                 staying.append(work)
         self._line = staying
         return batch
-
-    def _is_quick(self, batch: list[Work]) -> bool:
-        return (
-            self._seconds <= SLOW
-            and all(work.grade is Grade.FLUSHED for work in batch)
-            and sum([work.size for work in batch]) <= INLINE_BYTES
-        )
 
     def _take_batch(self) -> list[Work]:
         if self._lone == len(self._line) <= BATCH_LONE:
