@@ -181,7 +181,7 @@ def for_options(policy: Policy, options: RunOptions) -> Policy:
     brings a `finish_call` finishes its drafts itself. In a relay the history is the client's own, and nobody
     makes it smaller."""
     first = [route for route in policy.routes if route.name == options.route]
-    routes = (*first, *(route for route in policy.routes if route not in first))
+    routes = (*first, *[route for route in policy.routes if route not in first])
     cap = options.max_output_tokens
     if cap is not None:
         routes = tuple(replace(route, cap=cap, cap_most=cap) for route in routes)

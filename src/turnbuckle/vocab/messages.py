@@ -131,8 +131,11 @@ def words_of(parts: tuple[Part, ...]) -> str:
 
 def title_words(parts: tuple[Part, ...]) -> str:
     """What of a message can be its title: its first text, without the files and the code that follow."""
-    texts = (part.text for part in parts if isinstance(part, TextPart))
-    said = next((text for text in texts if text and not text.isspace()), "").lstrip()[:_LOOKED_AT]
+    said = ""
+    for part in parts:
+        if isinstance(part, TextPart) and part.text and not part.text.isspace():
+            said = part.text.lstrip()[:_LOOKED_AT]
+            break
     before = _FENCE.split(said, maxsplit=1)[0]
     return before if before.strip() else said
 
