@@ -78,7 +78,7 @@ SEAMS = {
         "turnbuckle.server.http.cycle:Cycle.run",
     ),
     "begin": ("turnbuckle.service.runs:RunService.begin",),
-    "drive": ("turnbuckle.runtime.driver:Driver._drive", "turnbuckle.runtime.hearing:Hearing.take"),
+    "drive": ("turnbuckle.runtime.driver:Driver.go_on", "turnbuckle.runtime.hearing:Hearing.take"),
     "request": (
         "turnbuckle.runtime.room:RoomKeeper.size",
         "turnbuckle.runtime.sending:Sending.prepared",

@@ -80,14 +80,17 @@ class BodyCache:
             self.size -= old.size
         if prefix.raw is None:
             prefix = _NOT_SHARED
-        entry = _Entry(prefix, tools, self._clock.now())
-        if prefix != NO_PREFIX and entry.size <= MOST_BYTES:
-            self._entries[key] = entry
-            self.size += entry.size
+        if prefix != NO_PREFIX:
+            entry = _Entry(prefix, tools, self._clock.now())
+            if entry.size <= MOST_BYTES:
+                self._entries[key] = entry
+                self.size += entry.size
         self._let_go()
 
     def _let_go(self) -> None:
         """Drop the oldest, while there is too much or nobody uses it; and look again when nobody asks."""
+        if not self._entries:
+            return
         now = self._clock.now()
         while self._entries:
             oldest, entry = next(iter(self._entries.items()))

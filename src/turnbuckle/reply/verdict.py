@@ -81,8 +81,11 @@ def verdict(reply: Reply, *, cap: int | None = None) -> Verdict:
 
 def ours_to_run(reply: Reply) -> tuple[ReplyCall, ...]:
     """The calls without those that the provider ran itself: their results stand in the same reply."""
+    calls = reply.calls
+    if not calls:
+        return ()
     answered = {block.data.get("call_id") for block in reply.blocks if isinstance(block, ReplyOpaque)}
-    return tuple(call for call in reply.calls if call.id not in answered)
+    return tuple(call for call in calls if call.id not in answered)
 
 
 def _is_declared_incomplete(reply: Reply) -> bool:
@@ -128,9 +131,11 @@ def _judge_text(reply: Reply, evidence: list[str]) -> Verdict:
     if reply.finish == "calls":
         evidence.append("calls were announced and none arrived")
         return Verdict("malformed", tuple(evidence))
-    if not reply.text.strip() and _shows_something(reply):
+    if reply.text.strip():
+        return Verdict("complete", tuple(evidence))
+    if _shows_something(reply):
         evidence.append("no text, but something that is shown")
-    elif not reply.text.strip():
+    else:
         evidence.append("reasoning only" if _reasoned(reply) else "nothing arrived")
         return Verdict("empty", tuple(evidence))
     return Verdict("complete", tuple(evidence))

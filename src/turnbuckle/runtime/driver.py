@@ -20,7 +20,7 @@ from turnbuckle.runtime.halt import Halt, Stop
 from turnbuckle.runtime.hearing import Hearing
 from turnbuckle.runtime.history_book import HistoryBook
 from turnbuckle.runtime.log import RunLog
-from turnbuckle.runtime.models import closed_behind
+from turnbuckle.runtime.models import close
 from turnbuckle.runtime.plain_rest import WayBook, shaped, speech_for
 from turnbuckle.runtime.ports import Model, Tools
 from turnbuckle.runtime.prices import PriceBook
@@ -132,22 +132,6 @@ class Driver:
 
     async def go_on(self) -> Outcome:
         """Drive a run that has begun to its end."""
-        return await self._drive()
-
-    async def resume(self, epoch: int, *, kept: bool = False) -> Outcome:
-        """Take up a run and drive it to its end."""
-        await self.take_up(epoch, kept=kept)
-        return await self.go_on()
-
-    async def take_up(self, epoch: int, *, kept: bool = False) -> None:
-        """Fold what is stored, to go on from there. A run that has ended stays as it is. `kept`: this process
-        had it, and let go of it because the store failed."""
-        await self._log.load()
-        await self._log.append([RunClaimed(self._wall(), epoch, kept or UNSET)])
-        if self.turn.stopping:
-            self.stop.ask()
-
-    async def _drive(self) -> Outcome:
         unheed = self.stop.on_stop(self._stop_asked)
         if self.stop.is_set():
             self._stop_asked()
@@ -167,6 +151,19 @@ class Driver:
         outcome = self.turn.outcome
         assert outcome is not None
         return outcome
+
+    async def resume(self, epoch: int, *, kept: bool = False) -> Outcome:
+        """Take up a run and drive it to its end."""
+        await self.take_up(epoch, kept=kept)
+        return await self.go_on()
+
+    async def take_up(self, epoch: int, *, kept: bool = False) -> None:
+        """Fold what is stored, to go on from there. A run that has ended stays as it is. `kept`: this process
+        had it, and let go of it because the store failed."""
+        await self._log.load()
+        await self._log.append([RunClaimed(self._wall(), epoch, kept or UNSET)])
+        if self.turn.stopping:
+            self.stop.ask()
 
     async def _perform_all(self, due: tuple[Command, ...]) -> None:
         if len(due) == 1:
@@ -196,9 +193,9 @@ class Driver:
                 await self._await_answer(command)
 
     async def _record(self, facts: tuple[Fact, ...]) -> None:
-        ended = next((fact for fact in facts if isinstance(fact, RunEnded)), None)
+        ended = [fact for fact in facts if isinstance(fact, RunEnded)]
         # A run is found by what it answered, too.
-        note = None if ended is None else IndexUpdate(status=ended.outcome.kind, words=self.turn.shown)
+        note = IndexUpdate(status=ended[0].outcome.kind, words=self.turn.shown) if ended else None
         settled = {fact.approval for fact in facts if isinstance(fact, ApprovalAnswered)}
         stopping = self.turn.stopping
 
@@ -351,7 +348,9 @@ class Driver:
                 await self._record(machine.nothing_left_out(self.turn, why).facts)
 
     async def _ask_model(self, attempt: int, ask: Ask, route: RouteFacts, size: RequestSize) -> None:
-        way = ladder.way_for(self.turn, ask, route, self._policy, self._ways.best(route.name, route.model))
+        turn, policy = self.turn, self._policy
+        wanted = ask if route.name == ask.route else route
+        way = ladder.way_for(turn, ask, route, policy, self._ways.best(route.name, route.model))
         asked = ModelAsked(
             self._wall(),
             attempt,
@@ -359,46 +358,46 @@ class Driver:
             route.protocol,
             route.model,
             ask.why,
-            ladder.notes_for(self.turn, ask, way, self._policy),
+            ladder.notes_for(turn, ask, way, policy),
             ask.stream and self._model.streams(route.name),
-            size.folding.longest
-            if size.folding is not None
-            else ask.cap
-            if route.name == ask.route
-            else route.cap,
-            ask.effort if route.name == ask.route else route.effort,
-            ask.cap_field if route.name == ask.route else None,
+            wanted.cap if size.folding is None else size.folding.longest,
+            wanted.effort,
+            ask.cap_field if wanted is ask else None,
             way=way,
             expected=size.expected,
             guessed=size.guessed,
             window=size.window,
             folding=size.folding,
-            max_money=self._policy.limits.money or UNSET,
-            max_tokens=self._policy.limits.tokens or UNSET,
+            max_money=policy.limits.money or UNSET,
+            max_tokens=policy.limits.tokens or UNSET,
         )
-        shown = self.turn.shown if ask.folding is None else ""
+        shown = turn.shown if ask.folding is None else ""
         self._prices.look(route)
         if not self._log.append_to_beginning([asked]):
             await self._log.append([asked])
-        speech = speech_for(self.turn, shown, way, asked.notes)
-        halt = Halt(self.stop, budget.seconds_left(self.turn, self._policy), self._policy.limits.seconds)
-        given = budget.input_guess(self.turn)
+        turn = self.turn
+        speech = speech_for(turn, shown, way, asked.notes)
+        halt = Halt(self.stop, budget.seconds_left(turn, policy), policy.limits.seconds)
+        given = budget.input_guess(turn)
         if ask.folding is not None:
-            request = summary_request(self.turn, asked)
+            request = summary_request(turn, asked)
         else:
-            turn = ladder.as_sent(self.turn, way)
-            request = await self._sending.prepared(turn, asked, self._policy, self._tools.specs())
+            sent = ladder.as_sent(turn, way)
+            request = await self._sending.prepared(sent, asked, policy, self._tools.specs())
             request = shaped(request, self.turn, way)
         free_text = FreeTextCalls(free_text_names(request.tools, asked.protocol))
         hearing = Hearing(self._log, attempt, speech, free_text, halt, self._wall, given)
         await self._log.beginning_stored()
-        async with closed_behind(self._model.attempt(route.name, request, halt)) as bursts:
+        bursts = self._model.attempt(route.name, request, halt)
+        try:
             hearing.join(bursts)
             async for events in bursts:
                 if (told := hearing.told(events)) is not None:
                     await self._tell(route, attempt, *told)
                 if speech.over:
                     break
+        finally:
+            await close(bursts)
         heard = hearing.last
         if not speech.over:
             heard = [Cut(failure("incomplete", "the attempt ended without a last word"))]

@@ -33,7 +33,8 @@ class ForeignTools:
 
     async def before_judging(self) -> None:
         """A run that came back may have a call to judge before its model is asked again."""
-        if any(call.consent is None and call.outcome is None for call in self._fold.turn.calls):
+        calls = self._fold.turn.calls
+        if calls and any(call.consent is None and call.outcome is None for call in calls):
             await self.ready()
             if self._given is not None:
                 await self._given.look()  # last, so that nothing is waited for between it and the verdict

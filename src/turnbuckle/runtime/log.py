@@ -394,8 +394,9 @@ class RunLog:
         tries = 0
         while True:
             try:
+                claim = self._claim
                 return await self._journal.append(
-                    self.stream, items, after=self.head, epoch=self._claim.epoch, grade=grade, note=note
+                    claim.stream, items, after=self.head, epoch=claim.epoch, grade=grade, note=note
                 )
             except (StorageError, OSError) as error:
                 if self.sleep is None or not waits or not may_pass(error):
@@ -417,18 +418,28 @@ class RunLog:
     def _with_added(self, facts: Sequence[Fact]) -> Sequence[Fact]:
         """The facts, with what the run added to its conversation beside its end."""
         ended = facts[-1]
-        turn = self.fold.after(facts[:-1]) if isinstance(ended, RunEnded) else None
-        if not isinstance(ended, RunEnded) or turn is None or turn.phase == "new":
+        if not isinstance(ended, RunEnded):
+            return facts
+        turn = self.fold.after(facts[:-1])
+        if turn is None or turn.phase == "new":
             return facts
         compaction = turn.compaction if turn.told_by == turn.run else None
         left = len(turn.messages) - turn.measured
         measure = None if turn.measure is None else replace(turn.measure, left=left)
-        tally = turn.tally
-        ended = replace(ended, compaction=compaction, measure=measure, drafted=turn.drafted)
         words_only = turn.words_only[:-1] if turn.on_trial else turn.words_only
-        ended = replace(ended, spent=tally.spent, routes=tally.routes, words_only=words_only)
-        fits = sum(map(_size, turn.added)) <= MOST_ADDED
-        return [*facts[:-1], replace(ended, added=turn.added) if fits else ended]
+        added = turn.added
+        fits = sum(map(_size, added)) <= MOST_ADDED
+        ended = replace(
+            ended,
+            compaction=compaction,
+            measure=measure,
+            drafted=turn.drafted,
+            spent=turn.tally.spent,
+            routes=turn.tally.routes,
+            words_only=words_only,
+            added=added if fits else ended.added,
+        )
+        return [*facts[:-1], ended]
 
     def _marked(self, facts: Sequence[Fact]) -> Sequence[Fact]:
         """The facts, the first of them with the seconds that were worked since the last ones."""

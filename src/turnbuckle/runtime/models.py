@@ -1,7 +1,6 @@
 """All models behind the driver's port: live routes, and the rehearsal that needs none."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 
 from turnbuckle.runtime.ports import Model
 from turnbuckle.vocab.clock import StopSignal
@@ -35,12 +34,8 @@ class RoutedModels:
         return self._embedded.get(route, self._live)
 
 
-@asynccontextmanager
-async def closed_behind(bursts: AsyncIterator[list[Event]]) -> AsyncIterator[AsyncIterator[list[Event]]]:
+async def close(bursts: AsyncIterator[list[Event]]) -> None:
     """An attempt that is left early is closed at once, and its connection with it."""
-    try:
-        yield bursts
-    finally:
-        close = getattr(bursts, "aclose", None)
-        if close is not None:
-            await close()
+    aclose = getattr(bursts, "aclose", None)
+    if aclose is not None:
+        await aclose()

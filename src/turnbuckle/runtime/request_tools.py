@@ -50,8 +50,8 @@ def _ours(own: tuple[ToolSpec, ...], finishing: bool) -> tuple[ToolSpec, ...]:
 
 def free_text_names(tools: tuple[ToolSpec, ...], protocol: ProtocolName) -> frozenset[str]:
     """The tools whose calls a provider of this protocol sends as plain text."""
-    native = (tool for tool in tools if tool.free_text and tool.state is not None)
-    return frozenset(tool.name for tool in native if tool.state and tool.state.protocol == protocol)
+    native = [tool for tool in tools if tool.free_text and tool.state is not None]
+    return frozenset([tool.name for tool in native if tool.state and tool.state.protocol == protocol])
 
 
 def offers_finishing(protocol: ProtocolName, effort: str | None, *, drafted: bool) -> bool:

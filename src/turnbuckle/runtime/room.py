@@ -60,7 +60,7 @@ class RoomKeeper:
         conversation cannot be made small enough for it, and another one takes it. `usable` is who answers for
         a route."""
         full: list[tuple[RouteFacts, RequestSize]] = []
-        wanted = dict.fromkeys((ask.route, *(route.name for route in policy.routes)))
+        wanted = dict.fromkeys([ask.route, *[route.name for route in policy.routes]])
         for route in map(policy.route, dict.fromkeys(map(usable, wanted))):
             size = await self.size(turn, policy, route, ask, own)
             if not isinstance(size.first, GiveUp):
@@ -81,7 +81,7 @@ class RoomKeeper:
             guessed = estimate(summary.request_messages(turn, folding))
             return RequestSize(guessed, guessed, window, folding=folding)
         tools = self._tools_size(turn, route, own)
-        more = (*ask.notes, *(message for spoken in turn.spoken for message in spoken.messages))
+        more = (*ask.notes, *[message for spoken in turn.spoken for message in spoken.messages])
         guessed = self._histories.estimate(turn.session, turn.messages) + estimate(more) + tools
         used = compact.used_by(turn, guessed, route.model, more)
         window = await self._windows.of(route, used)

@@ -121,17 +121,16 @@ class NewRun(Struct, frozen=True):
     @property
     def title(self) -> str:
         """The user's last words, in one line."""
-        texts = [
-            title_words(message.parts)
-            for message in self.messages
-            if message.role == "user" and not message.note
-        ]
-        return " ".join((texts[-1] if texts else "").lstrip()[: 10 * _TITLE].split())[:_TITLE]
+        for message in reversed(self.messages):
+            if message.role == "user" and not message.note:
+                said = title_words(message.parts).lstrip()
+                return " ".join(said[: 10 * _TITLE].split())[:_TITLE]
+        return ""
 
     @property
     def words(self) -> str:
         """By what it can be found: all that the user said."""
-        return "\n".join(words_of(message.parts) for message in self.messages if message.role == "user")
+        return "\n".join([words_of(message.parts) for message in self.messages if message.role == "user"])
 
 
 class RunRules(Struct, frozen=True):

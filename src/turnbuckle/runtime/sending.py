@@ -46,23 +46,22 @@ class Sending:
     ) -> ModelRequest:
         """The whole request. A history that takes long to be made legal does not hold the event loop."""
         work = self._work(turn, asked, policy, own)
-        many = sum(len(message.parts) for message in turn.messages[work.known :]) >= MANY_PARTS
+        many = sum([len(message.parts) for message in turn.messages[work.known :]]) >= MANY_PARTS
         done = await asyncio.to_thread(_legal, work) if many else _legal(work)
-        return self._request(turn, asked, own, self._remembered(turn, asked, work, done))
+        return self._request(turn, asked, work.tools, self._remembered(turn, asked, work, done))
 
     def request(
         self, turn: Turn, asked: ModelAsked, policy: Policy, own: tuple[ToolSpec, ...]
     ) -> ModelRequest:
         """The same at once."""
         work = self._work(turn, asked, policy, own)
-        return self._request(turn, asked, own, self._remembered(turn, asked, work, _legal(work)))
+        return self._request(turn, asked, work.tools, self._remembered(turn, asked, work, _legal(work)))
 
     def _request(
-        self, turn: Turn, asked: ModelAsked, own: tuple[ToolSpec, ...], messages: tuple[Message, ...]
+        self, turn: Turn, asked: ModelAsked, tools: tuple[ToolSpec, ...], messages: tuple[Message, ...]
     ) -> ModelRequest:
         """The tools stand always in the same order."""
         options = turn.options
-        tools = _tools(turn, asked, own)
         rounds = rounds_of(turn.messages[turn.began :], tools)
         return ModelRequest(
             model=asked.model,
@@ -82,14 +81,15 @@ class Sending:
             choices=options.choices if asked.protocol == next(iter(options.extra), "") else 1,
             cap_field=asked.cap_field or options.cap_field,
             cache_key=_cache_key(turn) if options.own_tools else "",
-            hosted=tuple(tool for tool in options.hosted if tool.state.protocol == asked.protocol),
+            hosted=tuple([tool for tool in options.hosted if tool.state.protocol == asked.protocol]),
             headers=options.headers.get(asked.protocol, {}),
             conversation=turn.session,
         )
 
     def _work(self, turn: Turn, asked: ModelAsked, policy: Policy, own: tuple[ToolSpec, ...]) -> "_Work":
         """What is to be made legal, and what of it is so already."""
-        names = frozenset(tool.name for tool in _tools(turn, asked, own))
+        tools = _tools(turn, asked, own)
+        names = frozenset([tool.name for tool in tools])
         quirks = policy.route(asked.route).quirks
         rules = rules_of(asked.protocol)
         if (asked.route, asked.model) in turn.words_only:
@@ -102,7 +102,7 @@ class Sending:
             before.pop()
         sent = before[-1] if before else None
         settled = self._histories.settled(turn.session, turn.messages, whom)
-        return _Work(turn.messages, whom, to_ask, sent, settled)
+        return _Work(turn.messages, tools, whom, to_ask, sent, settled)
 
     def _remembered(self, turn: Turn, asked: ModelAsked, work: "_Work", done: "_Done") -> tuple[Message, ...]:
         before = self._sent[_place(asked, work.whom)]
@@ -115,9 +115,11 @@ class Sending:
 
 
 class _Work(Struct, frozen=True):
-    """A history that is to be made legal. `sent` is what the run sent last of it."""
+    """A history that is to be made legal, and the tools it is sent with. `sent` is what the run sent last of
+    it."""
 
     messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...]
     whom: ForWhom
     to_ask: bool
     sent: Settled | None

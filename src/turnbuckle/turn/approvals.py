@@ -207,7 +207,7 @@ def _no(turn: Turn, wanted: RunTool, status: ToolStatus, text: str) -> Record:
 
 def open_in(turn: Turn) -> tuple[PendingCall, ...]:
     """The calls that wait for a person at this moment."""
-    return tuple(call for call in turn.calls if is_waited_for(call))
+    return tuple([call for call in turn.calls if is_waited_for(call)])
 
 
 def is_waited_for(call: PendingCall) -> bool:

@@ -60,7 +60,7 @@ from turnbuckle.turn.facts import (
     Waited,
 )
 from turnbuckle.turn.policy import Policy
-from turnbuckle.turn.route_uses import with_break, with_call
+from turnbuckle.turn.route_uses import with_break
 from turnbuckle.turn.state import Ask, Tally, Turn, ask_on, streaming
 from turnbuckle.turn.structured import ending
 from turnbuckle.vocab.events import Cut, Usage
@@ -104,7 +104,6 @@ def apply(turn: Turn, taken: Input, policy: Policy, *, sending: bool = False) ->
         case RunClaimed(kept=kept):
             return _claimed(turn, kept is True)
         case ModelAsked(folding=folding):
-            turn = replace(turn, tally=replace(turn.tally, routes=with_call(turn.tally.routes, taken.route)))
             return _asked(steering.heard(turn), taken) if folding is None else compacting.asked(turn, taken)
         case Compacted():
             return compact.compacted(turn, taken, sending=sending)
@@ -284,10 +283,11 @@ def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
         return replace(turn, phase="deciding")
     message = message_of(reply, rules_of(turn.protocol), turn.model)
     messages = turn.messages if message is None else (*turn.messages, message)
-    turn = replace(turn, messages=messages, tally=progress.settled(tally), reply=None)
-    if turn.measure is not None and usage is not None and usage.input and usage.output:
-        measure = replace(turn.measure, tokens=usage.input + usage.output)
-        turn = replace(turn, measure=measure, measured=len(messages))
+    measure, measured = turn.measure, turn.measured
+    if measure is not None and usage is not None and usage.input and usage.output:
+        measure, measured = replace(measure, tokens=usage.input + usage.output), len(messages)
+    tally = progress.settled(tally)
+    turn = replace(turn, messages=messages, tally=tally, reply=None, measure=measure, measured=measured)
     if not verdict.calls and turn.spoken and not turn.stopping and turn.ask is not None:
         # The answer is whole, and there is more to answer.
         ask = ask_on(policy.route(turn.ask.route), "steered", cap_field=turn.ask.cap_field)

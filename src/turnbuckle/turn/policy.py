@@ -144,7 +144,10 @@ class Policy(Struct, frozen=True):
     """What each of those tools says of itself at present, as a hash."""
 
     def route(self, name: RouteName) -> RouteFacts:
-        return next((route for route in self.routes if route.name == name), self.routes[0])
+        for route in self.routes:
+            if route.name == name:
+                return route
+        return self.routes[0]
 
     def tool(self, name: str) -> ToolFacts:
         otherwise = FOREIGN if name.startswith(self.foreign) else self.others
@@ -178,7 +181,7 @@ def for_options(policy: Policy, options: RunOptions) -> Policy:
     brings a `finish_call` finishes its drafts itself. In a relay the history is the client's own, and nobody
     makes it smaller."""
     first = [route for route in policy.routes if route.name == options.route]
-    routes = (*first, *(route for route in policy.routes if route not in first))
+    routes = (*first, *[route for route in policy.routes if route not in first])
     cap = options.max_output_tokens
     if cap is not None:
         routes = tuple(replace(route, cap=cap, cap_most=cap) for route in routes)

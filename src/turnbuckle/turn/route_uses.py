@@ -43,5 +43,11 @@ def was_stopped(fact: Decided) -> bool:
 
 
 def _parted(uses: tuple[RouteUse, ...], route: str) -> tuple[RouteUse, tuple[RouteUse, ...]]:
-    known = next((use for use in uses if use.route == route), RouteUse(route))
-    return known, tuple(use for use in uses if use.route != route)
+    known: RouteUse | None = None
+    others: list[RouteUse] = []
+    for use in uses:
+        if use.route != route:
+            others.append(use)
+        elif known is None:
+            known = use
+    return known or RouteUse(route), tuple(others)

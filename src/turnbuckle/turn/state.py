@@ -20,6 +20,7 @@ from turnbuckle.turn.facts import (
     UserSpoke,
 )
 from turnbuckle.turn.policy import RouteFacts
+from turnbuckle.turn.route_uses import with_call
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import DraftId, ProtocolName, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
@@ -266,17 +267,18 @@ class Turn(Struct, frozen=True):
     @property
     def unfinished_drafts(self) -> tuple[DraftId, ...]:
         """The open drafts that still wait for their rest."""
-        return tuple(name for name in self.own_drafts if name not in self.declined)
+        return tuple([name for name in self.own_drafts if name not in self.declined])
 
     @property
     def own_drafts(self) -> tuple[DraftId, ...]:
         """The open drafts of this run's own work: not those that an earlier run left and this one did not
         touch."""
-        return tuple(name for name in self.drafts if name not in self.inherited)
+        return tuple([name for name in self.drafts if name not in self.inherited])
 
 
 def streaming(turn: Turn, asked: ModelAsked) -> Turn:
     """A model is asked, and nothing has come yet."""
+    tally = turn.tally
     return replace(
         turn,
         phase="streaming",
@@ -285,7 +287,7 @@ def streaming(turn: Turn, asked: ModelAsked) -> Turn:
         model=asked.model,
         asked_at=asked.at,
         before_notes=len(turn.messages),
-        tally=replace(turn.tally, asks=turn.tally.asks + 1),
+        tally=replace(tally, asks=tally.asks + 1, routes=with_call(tally.routes, asked.route)),
         orphan=False,
         reply=None,
     )

@@ -92,7 +92,7 @@ def corrected(reported: int, guessed: int) -> float:
 
 def estimate(messages: Iterable[Message]) -> int:
     """The tokens of messages, as far as their length tells."""
-    return sum(_PER_MESSAGE + sum(map(tokens_of_part, message.parts)) for message in messages)
+    return sum([_PER_MESSAGE + sum(map(tokens_of_part, message.parts)) for message in messages])
 
 
 def tokens_of_part(part: Part) -> int:

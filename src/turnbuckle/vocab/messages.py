@@ -120,13 +120,13 @@ def begins_with(messages: tuple[Message, ...], beginning: tuple[Message, ...]) -
 def text_of(parts: tuple[Part, ...]) -> str:
     """The plain text of a reply's parts, in order, and nothing else: its pieces go on where the last one
     ended."""
-    return "".join(part.text for part in parts if isinstance(part, TextPart))
+    return "".join([part.text for part in parts if isinstance(part, TextPart)])
 
 
 def words_of(parts: tuple[Part, ...]) -> str:
     """The plain text of what a person, a client or a tool said. Each part is a text of its own, so that two
     of them are never glued."""
-    return BORDER.join(part.text for part in parts if isinstance(part, TextPart) and part.text)
+    return BORDER.join([part.text for part in parts if isinstance(part, TextPart) and part.text])
 
 
 def title_words(parts: tuple[Part, ...]) -> str:

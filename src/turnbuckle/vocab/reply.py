@@ -61,19 +61,19 @@ class Reply(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        return "".join(block.text for block in self.blocks if isinstance(block, ReplyText))
+        return "".join([block.text for block in self.blocks if isinstance(block, ReplyText)])
 
     @property
     def reasoning(self) -> str:
-        return "".join(block.text for block in self.blocks if isinstance(block, ReplyReasoning))
+        return "".join([block.text for block in self.blocks if isinstance(block, ReplyReasoning)])
 
     @property
     def refusal(self) -> str:
-        return "".join(block.text for block in self.blocks if isinstance(block, ReplyRefusal))
+        return "".join([block.text for block in self.blocks if isinstance(block, ReplyRefusal)])
 
     @property
     def calls(self) -> tuple[ReplyCall, ...]:
-        return tuple(block for block in self.blocks if isinstance(block, ReplyCall))
+        return tuple([block for block in self.blocks if isinstance(block, ReplyCall)])
 
     @property
     def ended(self) -> bool:

@@ -217,16 +217,16 @@ class Committer:
             else:
                 self._tell_idle()
             return
-        if self._is_quick(batch):
-            self._settle_here(batch, self._store(batch, Grade.FLUSHED))
-        else:
-            self._store_beside(batch)
-
-    def _store_beside(self, batch: list[Work]) -> None:
-        """Commit in the thread, and all else too if that may take long or is a single statement."""
         grade = Grade.SYNCED if any(work.grade is Grade.SYNCED for work in batch) else Grade.FLUSHED
-        size = sum([work.size for work in batch])
-        if self._seconds > SLOW or size > INLINE_BYTES or _lone_rows(batch):
+        may_be_slow = self._seconds > SLOW or sum([work.size for work in batch]) > INLINE_BYTES
+        if grade is Grade.FLUSHED and not may_be_slow:
+            self._settle_here(batch, self._store(batch, grade))
+        else:
+            self._store_beside(batch, grade, may_be_slow=may_be_slow)
+
+    def _store_beside(self, batch: list[Work], grade: Grade, *, may_be_slow: bool) -> None:
+        """Commit in the thread, and all else too if that may be slow or is a single statement."""
+        if may_be_slow or _lone_statement(batch) is not None:
             self._hand_over(lambda: self._store(batch, grade), batch)
             return
         began = self._stopwatch()
@@ -258,7 +258,7 @@ class Committer:
 
     def _take_quick(self) -> list[Work]:
         """What need not wait for the disk, and belongs to nothing that does."""
-        if self._seconds > SLOW:
+        if self._seconds > SLOW or self._gathered == len(self._line):  # or all of it waits for the disk
             return []
         batch: list[Work] = []
         staying: deque[Work] = deque()
@@ -275,13 +275,6 @@ class Committer:
                 staying.append(work)
         self._line = staying
         return batch
-
-    def _is_quick(self, batch: list[Work]) -> bool:
-        return (
-            self._seconds <= SLOW
-            and all(work.grade is Grade.FLUSHED for work in batch)
-            and sum([work.size for work in batch]) <= INLINE_BYTES
-        )
 
     def _take_batch(self) -> list[Work]:
         if self._lone == len(self._line) <= BATCH_LONE:
@@ -345,13 +338,12 @@ class Committer:
         self._seconds += (took - self._seconds) * _NEWEST
 
     def _write(self, batch: Sequence[Work], grade: Grade) -> StorageError | None:
-        rows = _lone_rows(batch)
-        if not rows:
+        lone = _lone_statement(batch)
+        if lone is None:
             return self._make(batch, grade) or self._finish(batch)
-        values = rows[0] if len(rows) == 1 else [value for row in rows for value in row]
         try:
             self._prepare(grade)
-            self._connection.execute(INSERT_ITEMS[len(rows) - 1], values)
+            self._connection.execute(*lone)
         except Exception as error:
             return _told_as(error)
         self._count(batch)
@@ -395,7 +387,9 @@ class Committer:
         return _told_as(error)
 
     def _count(self, batch: Sequence[Work]) -> None:
-        self._pages += 2 + sum([2 + work.size // _PAGE for work in batch])
+        self._pages += 2
+        for work in batch:
+            self._pages += 2 + work.size // _PAGE
 
     def _checkpoint(self, mode: str) -> StorageError | None:
         """Fold the log into the file. If that fails the log just stays longer; the next one tries again. Of
@@ -411,8 +405,10 @@ class Committer:
         return None
 
     def _settle(self, batch: Sequence[Work], error: StorageError | None) -> None:
-        if any(work.lives for work in batch):
-            self._told(error)
+        for work in batch:
+            if work.lives:
+                self._told(error)
+                break
         if isinstance(error, StorageFull):
             self._pages = self._checkpoint_pages  # a log that was folded into the file needs no more room
         failed = [*batch, *self._followers(batch)] if error is not None else batch
@@ -446,12 +442,17 @@ class Committer:
         return following
 
 
-def _lone_rows(batch: Sequence[Work]) -> list[ItemRow]:
-    """The items of a batch for which one statement is enough, which is a transaction by itself. Else none."""
-    if len(batch) == 1 and len(batch[0].rows) == 1 and not batch[0].statements:
-        return batch[0].rows
-    rows = [work.row for work in batch if isinstance(work, LoneItem)]
-    return rows if len(rows) == len(batch) <= len(INSERT_ITEMS) else []
+def _lone_statement(batch: Sequence[Work]) -> tuple[str, Sequence[object]] | None:
+    """What stores a batch for which one statement is enough, which is a transaction by itself. Else None."""
+    if len(batch) == 1:
+        rows, statements = batch[0].rows, batch[0].statements
+        if len(rows) + len(statements) != 1:
+            return None
+        return (INSERT_ITEM, rows[0]) if rows else statements[0]
+    lone = [work.row for work in batch if isinstance(work, LoneItem)]
+    if not lone or len(lone) != len(batch) or len(lone) > len(INSERT_ITEMS):
+        return None
+    return INSERT_ITEMS[len(lone) - 1], [value for row in lone for value in row]
 
 
 def _told_as(error: Exception) -> StorageError:
@@ -470,7 +471,7 @@ def weight(note: IndexUpdate | None, *, is_new: bool = False) -> int:
 
 
 def _execute(connection: SqlConnection, batch: Sequence[Work]) -> None:
-    rows = [row for work in batch for row in work.rows]
+    rows = batch[0].rows if len(batch) == 1 else [row for work in batch for row in work.rows]
     if rows:
         connection.executemany(INSERT_ITEM, rows)
     for work in batch:

@@ -16,8 +16,8 @@ thread would change.
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import UNSET
@@ -56,7 +56,14 @@ from turnbuckle.journal.sqlite import database, rows
 from turnbuckle.journal.sqlite.catch_up import CATCH_UP, CatchUp
 from turnbuckle.journal.sqlite.checksums import checksum
 from turnbuckle.journal.sqlite.committer import CHECKPOINT_PAGES, IN_THREAD, Committer, PendingWrite, weight
-from turnbuckle.journal.sqlite.database import Connect, open_to_read, open_to_write, storage_errors
+from turnbuckle.journal.sqlite.database import (
+    UNREADABLE,
+    Connect,
+    open_to_read,
+    open_to_write,
+    storage_errors,
+    translated,
+)
 from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock, FolderMark, finish_mend, make_private
 from turnbuckle.journal.sqlite.live_writes import Burst, LiveWrites
 from turnbuckle.journal.sqlite.looking import look_at, read_beside
@@ -225,7 +232,7 @@ class SqliteJournal(LiveWrites):
     ) -> int:
         live = self._known(stream)
         new = _checked(live, items, after, epoch)
-        if any(len(item) > READ_BYTES for item in items):
+        if max(map(len, items), default=0) > READ_BYTES:
             self._note_large(stream)
         is_new = stream in self._unlisted
         claim = self._take_claim(stream) if is_new and note is not None else None
@@ -436,15 +443,8 @@ class SqliteJournal(LiveWrites):
         except StorageError:
             return False
 
-    @contextmanager
-    def _looking(self, stream: str = "") -> Iterator[None]:
-        """What goes wrong inside is raised as an error of the journal, and remembered."""
-        try:
-            with storage_errors(stream):
-                yield
-        except StorageError as error:
-            self._book.failed(error)
-            raise
+    def _looking(self, stream: str = "") -> "_Looking":
+        return _Looking(self._book, stream)
 
     def _load(self, stream: str) -> Live:
         self._check_open()
@@ -454,6 +454,27 @@ class SqliteJournal(LiveWrites):
                 return Live(stream, 0)
             key, epoch = found
             return Live(stream, key, epoch, rows.find_head(self._reading, key))
+
+
+class _Looking:
+    """What goes wrong inside is raised as an error of the journal, and remembered."""
+
+    __slots__ = ("_book", "_stream")
+
+    def __init__(self, book: TroubleBook, stream: str) -> None:
+        self._book = book
+        self._stream = stream
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, StorageError):
+            self._book.failed(error)
+        elif isinstance(error, (*UNREADABLE, OSError)):
+            told = translated(error, self._stream)
+            self._book.failed(told)
+            raise told from error
 
 
 def _checked(live: Live, items: Sequence[bytes], after: int, epoch: int) -> list[rows.ItemRow]:

@@ -224,7 +224,7 @@ def set_released(key: int) -> Statement:
 def set_note(key: int, note: IndexUpdate, now: float) -> list[Statement]:
     fields = kept_fields(note)
     words = fields.pop("words", "")
-    columns = ", ".join(f"{name} = ?" for name in (*fields, "updated"))
+    columns = ", ".join([f"{name} = ?" for name in (*fields, "updated")])
     statements: list[Statement] = [
         (f"UPDATE stream SET {columns} WHERE id = ?", (*fields.values(), now, key))
     ]
@@ -240,7 +240,7 @@ def make_noted(made: Statement, note: IndexUpdate, now: float) -> list[Statement
     steps, of which each would touch every list."""
     key, name, created, _, epoch, holder = made[1]
     fields = kept_fields(note)
-    row = (key, name, *(fields.get(column, "") for column in _NOTED), created, now, epoch, holder)
+    row = (key, name, *[fields.get(column, "") for column in _NOTED], created, now, epoch, holder)
     return [(_MAKE_NOTED, row), *_insert_words(key, fields.get("title", ""), fields.get("words", ""))]
 
 

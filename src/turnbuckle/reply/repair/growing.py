@@ -42,7 +42,7 @@ class Settled(Struct, frozen=True):
         """The same with more, for a history that begins with this one, and what was made of it. That begins
         with what was made of this one, unless all of it was repaired again."""
         known = self if made[: len(self.made)] == self.made else NOTHING_SETTLED
-        new = (name for message in made[len(known.made) :] for name in call_ids(message))
+        new = [name for message in made[len(known.made) :] for name in call_ids(message)]
         return Settled(history, made, known.ids.union(new))
 
 
@@ -103,9 +103,11 @@ def _answers_older_calls(messages: History, turn: int, new: int) -> bool:
     called: set[str] = set()
     for place in range(turn, len(messages)):
         called.update(call_ids(messages[place]))
-        results = [part for part in messages[place].parts if isinstance(part, ResultPart)]
-        if place >= new and any(result.call_id not in called for result in results):
-            return True
+        if place < new:
+            continue
+        for part in messages[place].parts:
+            if isinstance(part, ResultPart) and part.call_id not in called:
+                return True
     return False
 
 

@@ -76,7 +76,9 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         "reasoning_effort": effort_of(request),
         "response_format": request.response_format,
     }
-    body.update({key: value for key, value in optional.items() if value is not None})
+    for key, value in optional.items():
+        if value is not None:
+            body[key] = value
     if request.cache_key and quirks.prompt_cache_key:
         body["prompt_cache_key"] = request.cache_key
     overlay(body, request.extra)
@@ -89,8 +91,12 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
 
 def _all_messages(request: ModelRequest, quirks: Quirks) -> list[dict[str, Any]]:
     custom = {tool.name for tool in request.tools if is_custom(tool, _own(tool.state))}
-    made = [made for message in request.messages for made in _messages(message, quirks)]
-    for call in (call for message in made for call in message.get("tool_calls", ()) if custom):
+    made: list[dict[str, Any]] = []
+    for message in request.messages:
+        made += _messages(message, quirks)
+    if not custom:
+        return made
+    for call in [call for message in made for call in message.get("tool_calls", ())]:
         if call["type"] == "function" and call["function"]["name"] in custom:
             function = call.pop("function")  # it was put together here, out of pieces
             call.update(
@@ -192,7 +198,9 @@ def _results(message: Message, quirks: Quirks) -> list[dict[str, Any]]:
 
 def _content(parts: tuple[Part, ...], beside: dict[str, Any]) -> str | list[dict[str, Any]]:
     if not _was_listed(beside):
-        parts = tuple(part for part in parts if isinstance(part, _SHOWN) or _is_own(part))
+        parts = tuple([part for part in parts if isinstance(part, _SHOWN) or _is_own(part)])
+        if len(parts) == 1 and isinstance(parts[0], TextPart):
+            return parts[0].text
         if all(isinstance(part, TextPart) for part in parts):
             return words_of(parts)
     return [made for part in parts if (made := _content_part(part)) is not None]
