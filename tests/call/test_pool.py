@@ -1,6 +1,7 @@
 """How a request begins, over which connection it goes, and what its head may not hold."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -8,7 +9,7 @@ import aiohttp
 import pytest
 
 from turnbuckle.call.pool import Pool, PostTarget
-from turnbuckle.call.transport import Connections, ResponseHead
+from turnbuckle.call.transport import Connections, ResponseHead, UpstreamExchange
 from turnbuckle.vocab.failure import Failure
 
 PROXY = "http://p.example:1"
@@ -182,3 +183,30 @@ def test_connections_that_are_kept_are_found_under_the_key_under_which_new_ones_
             return target.request(loop).connection_key == target.key
 
     assert asyncio.run(main())
+
+
+class BrokenPool(Pool):
+    """Its connections break before their request can be written."""
+
+    async def connected(self, target: PostTarget) -> aiohttp.connector.Connection:
+        made = await super().connected(target)
+        assert made.transport is not None
+        made.transport.abort()
+        while made.transport is not None:
+            await asyncio.sleep(0)
+        return made
+
+
+def test_a_connection_that_breaks_before_the_request_is_written_is_a_reset_and_is_given_back():
+    async def main() -> ResponseHead | Failure:
+        async with asyncio.timeout(20), provider([], []) as url:
+            pool = BrokenPool()
+            found = await UpstreamExchange(pool, url, {}, b"{}", set()).send()
+            gc.collect()  # a connection that nobody gave back says so now
+            await pool.close()
+            return found
+
+    found = asyncio.run(main())
+    assert isinstance(found, Failure)
+    assert (found.kind, found.retryable) == ("reset", True)
+    assert found.message == "the connection was closed before an answer came"

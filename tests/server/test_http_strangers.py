@@ -118,15 +118,16 @@ def test_a_revoked_key_ends_its_open_streams_and_leaves_those_of_others(tmp_path
     async def scenario():
         async with serving(tmp_path) as address, aiohttp.ClientSession() as client:
             path = f"{address}/v1/chat/completions"
-            mine = await client.post(path, json=wish, headers=bearer(token))
-            theirs = await client.post(path, json=wish, headers=bearer(other))
-            await mine.content.readany()
-            await theirs.content.readany()
-            keys.revoke(ann.id, 1.0)
-            with pytest.raises(aiohttp.ClientError):
-                await mine.content.read()
-            more = await theirs.content.readany()
-            theirs.close()
+            async with (
+                client.post(path, json=wish, headers=bearer(token)) as mine,
+                client.post(path, json=wish, headers=bearer(other)) as theirs,
+            ):
+                await mine.content.readany()
+                await theirs.content.readany()
+                keys.revoke(ann.id, 1.0)
+                with pytest.raises(aiohttp.ClientError):
+                    await mine.content.read()
+                more = await theirs.content.readany()
             async with client.get(f"{address}/v1/runs", headers=bearer(token)) as answer:
                 return more, answer.status
 

@@ -136,11 +136,13 @@ class UpstreamExchange:
 
     async def _answered(self, connection: Connection, head: bytes) -> ResponseHead | Failure:
         """Write the request and wait for the head of the answer."""
+        self._connection = connection  # from here on it is given back, whatever happens
         handler = connection.protocol
         assert isinstance(handler, PoolHandler)
         transport = handler.transport
-        assert transport is not None
-        self._connection, self._handler, self._transport = connection, handler, transport
+        if transport is None:  # it broke before its maker's word was here
+            raise aiohttp.ServerDisconnectedError
+        self._handler, self._transport = handler, transport
         handler.exchange = self
         if self.connected is not None:
             self.connected()

@@ -191,8 +191,10 @@ def test_of_two_clients_with_one_key_the_last_to_leave_ends_the_run(tmp_path: Pa
 def test_a_run_that_nobody_comes_to_read_ends_when_its_request_said_so(wish: dict[str, Any], tmp_path: Path):
     async def scenario(server: LiveServer):
         run = await server.begin("go", **wish)
-        await eventually(lambda: server.lab.requests and server.lab.requests[0].progress.over)
-        return (await server.ended(run))["outcome"]["kind"]
+        kind = (await server.ended(run))["outcome"]["kind"]
+        # On a machine that is very busy the run may be over before its model was asked.
+        await eventually(lambda: all(asked.progress.over for asked in server.lab.requests))
+        return kind
 
     assert run_scenario(scenario, tmp_path, slow_to_start) == "cancelled"
 
