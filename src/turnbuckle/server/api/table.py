@@ -104,7 +104,7 @@ def _chat(api: Chat) -> tuple[Endpoint, ...]:
         answers={200: (answer, streamed)},
         problems=_ENDS_BADLY,
     )
-    return (Endpoint("POST", "/v1/chat/completions", api.create, doc),)
+    return (Endpoint("POST", "/v1/chat/completions", api.create, doc, by_turns=True),)
 
 
 def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
@@ -163,7 +163,7 @@ def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
         problems=(426,),
     )
     return (
-        Endpoint("POST", "/v1/responses", api.create, created),
+        Endpoint("POST", "/v1/responses", api.create, created, by_turns=True),
         Endpoint("GET", "/v1/responses", api.upgrade, socket),
         Endpoint("POST", "/v1/responses/compact", CompactApi(api).create, compacted),
         Endpoint("GET", path, api.get, fetched),

@@ -26,6 +26,7 @@ from turnbuckle.server.http.bodies import Body, BodyBudget, check_type, is_empty
 from turnbuckle.server.http.client_connection import ClientConnection, ClientGone
 from turnbuckle.server.http.connection import EXTENSION
 from turnbuckle.server.http.endpoints import Endpoint, Table
+from turnbuckle.server.http.entrance import Entrance, Place
 from turnbuckle.server.http.exchange import Answer, Exchange, Headers, Problem, RequestHead, Streaming
 from turnbuckle.server.http.neighbours import Address
 from turnbuckle.server.http.origins import Origins
@@ -100,6 +101,10 @@ class Server:
         self._bodies = BodyBudget(_OF_ONE * max_body, _OF_ALL * max_body)
         self._seen = seen
         self._active: set[_Request] = set()
+        self._entrance = Entrance()
+        self._by_turns = frozenset(
+            (endpoint.method, endpoint.path) for endpoint in self.table.endpoints if endpoint.by_turns
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket" and self.sockets is not None:
@@ -107,7 +112,11 @@ class Server:
             return
         if scope["type"] != "http":
             raise RuntimeError(f"this app speaks HTTP, not {scope['type']}")
+        place = None
+        if (scope["method"], scope["path"]) in self._by_turns:
+            place = self._entrance.place() or await self._entrance.turn()
         request = _Request(scope, receive, send)
+        request.place = place
         self._active.add(request)
         try:
             await self._answer(request)
@@ -144,7 +153,11 @@ class Server:
         status, run, end = DEPARTED, "", ""
         request_id.set(request.head.id)
         try:
-            result = await self._result(request)
+            try:
+                result = await self._result(request)
+            finally:
+                if request.place is not None:
+                    self._entrance.leave(request.place)
             if isinstance(result, Streaming):
                 status, run = 200, result.run
                 end = await self._stream(request, result)
@@ -238,7 +251,8 @@ class _Request:
     order. It knows nothing of the server."""
 
     __slots__ = (
-        *("caller", "endpoint", "ends", "head", "left", "line", "messages_id", "page", "receive", "send"),
+        *("caller", "endpoint", "ends", "head", "left", "line", "messages_id", "page", "place"),
+        *("receive", "send"),
     )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -271,6 +285,8 @@ class _Request:
         self.page: Headers = ()
         self.left: RequestsLeft | None = None
         """Of the owner's requests, if they are counted."""
+        self.place: Place | None = None
+        """Where requests come in by turns: what it has until its first word."""
 
     def close(self) -> None:
         if isinstance(self.line, AsgiClient):

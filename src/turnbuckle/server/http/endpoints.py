@@ -19,7 +19,8 @@ from turnbuckle.server.http.openapi import Given, Operation, document
 
 class Endpoint(Struct, frozen=True):
     """One row. `open`: no key is asked for. `page`: people get here by links, also from pages of other
-    sites."""
+    sites. `by_turns`: its answer begins with the first word of a run, which a crowd cannot have at the same
+    moment (`entrance.py`)."""
 
     method: str
     path: str
@@ -27,6 +28,7 @@ class Endpoint(Struct, frozen=True):
     doc: Operation
     open: bool = False
     page: bool = False
+    by_turns: bool = False
 
 
 class EndpointMatch(Struct, frozen=True):

@@ -48,6 +48,6 @@ def message_endpoints(
         errors=(MESSAGES_ERROR,),
     )
     return (
-        Endpoint("POST", "/v1/messages", api.create, created),
+        Endpoint("POST", "/v1/messages", api.create, created, by_turns=True),
         Endpoint("POST", "/v1/messages/count_tokens", api.count_tokens, counted),
     )
