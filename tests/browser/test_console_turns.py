@@ -4,6 +4,7 @@ import re
 
 import pytest
 from support.browser.chromium import gone, keep_picture, last_run, reaches, run_id, say, shown, tells_once
+from support.processes.served_folder import until
 from support.server.live_server import gate
 from support.server.narrow_model import NOTES, NarrowModel, long_turn
 
@@ -35,9 +36,13 @@ def test_a_task_is_answered_and_every_step_of_it_is_on_the_timeline(visit, serve
     gone(timeline.locator(".plot"))  # where nothing broke it folds
     timeline.locator("summary").first.click()
     shown(timeline.locator("[data-kind=tool]").first)
-    kinds = {span.get_attribute("data-kind") for span in run.locator(".timeline [data-kind]").all()}
-    assert {"model", "text", "arguments", "tool"} <= kinds
-    assert not kinds & {"stall", "recovery"}
+    drawn = run.locator(".timeline [data-kind]")
+
+    def kinds():  # of one moment: it is drawn again while it unfolds
+        return set(drawn.evaluate_all("all => all.map(one => one.dataset.kind)"))
+
+    until(lambda: {"model", "text", "arguments", "tool"} <= kinds(), kinds)
+    assert not kinds() & {"stall", "recovery"}
     assert len((server.work / "hello.txt").read_text().splitlines()) == 3
     keep_picture(page, "a-turn")
 
