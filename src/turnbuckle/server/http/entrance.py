@@ -3,12 +3,12 @@
 Theory of operation. Of two hundred requests that arrive together each takes the same steps to its first word.
 Without an order all of them take a step before anybody takes the next, and all have their first word when the
 last one has. So only `AT_ONCE` are on their way to it; the others stand in a line, first come first served.
-Half of a crowd is then served in half of the time, and the last one about as soon as before. Fewer at a time
-would have fewer commits to share.
+The first half of a crowd is then served sooner, and the last one somewhat later, since those who came first
+have their words meanwhile. Fewer at a time would have fewer commits to share.
 
 Only a loop that has too much to do makes anybody wait. While somebody does, a clock looks whether the loop
 has time: if so, those inside wait for a model or for the disk, and the next ones come in beside them. And
-since a clock may be late for other reasons, nobody is waited for longer than `LONGEST`.
+since a clock may be late for other reasons, nobody is waited for much longer than `LONGEST`.
 """
 
 import asyncio
